@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the agent keeps for each thread: one small POD in initial-exec TLS, zero at birth, without destructor. The
+ * handler does not read it (its timer's value says which thread it is for), so threads that raw clone made, which may
+ * share somebody's TLS, are profiled all the same. */
+#ifndef PPA_BASE_SELF_H
+#define PPA_BASE_SELF_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/base/attr.h"
+
+struct ppa_thread;
+
+struct ppa_self {
+	struct ppa_thread *slot; /* this thread's entry in the thread table, NULL if it has none */
+	bool is_ours;		 /* one of the agent's own threads */
+	bool blocks_ours;	 /* the target believes that it has blocked our signal on this thread */
+};
+_Static_assert(sizeof(struct ppa_self) <= 64, "static TLS is scarce in a preloaded library");
+
+extern __thread struct ppa_self ppa_self __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+#endif

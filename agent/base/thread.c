@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Our own threads. The first one leaves the target's descriptor table; those it starts share its private one.
+ *
+ * close_range(CLOSE_RANGE_UNSHARE) is preferred to unshare(CLONE_FILES) because container runtimes' seccomp profiles
+ * allow the former without privilege and not the latter. Descriptors 0..2 of the private table are /dev/null, so that
+ * nothing that writes to "standard error" from here meets a socket of ours. */
+#include "agent/base/thread.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include "agent/base/lock.h"
+#include "agent/base/real.h"
+#include "agent/base/self.h"
+#include "agent/base/sys.h"
+
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
+
+enum { OURS_MAX = 64, CLOSE_RANGE_UNSHARE_FLAG = 2, CLONE_FILES_FLAG = 0x400, STACK_RETRY_MAX = 8 << 20 };
+
+__thread struct ppa_self ppa_self;
+
+struct start {
+	void *(*fn)(void *);
+	void *arg;
+	char name[16];
+	bool shares_private_fds; /* the creator is one of ours */
+	_Atomic int taken;
+};
+
+static struct {
+	struct ppa_lock lock; /* protects tids and ended_ns; a leaf */
+	pid_t tids[OURS_MAX];
+	uint64_t ended_ns;
+	atomic_bool fds_shared; /* the kernel refused a private table */
+	struct start starts[OURS_MAX];
+} ours;
+
+static void leave_descriptor_table(void)
+{
+	int fd;
+
+	if (ppa_syscall(SYS_close_range, 0, ~0U, CLOSE_RANGE_UNSHARE_FLAG, 0, 0, 0)) {
+		if (ppa_syscall(SYS_unshare, CLONE_FILES_FLAG, 0, 0, 0, 0, 0)) {
+			atomic_store_explicit(&ours.fds_shared, true, memory_order_relaxed);
+			return;
+		}
+		for (fd = 0; fd < 65536; fd++)
+			ppa_sys_close(fd);
+	}
+	for (fd = 0; fd <= 2; fd++)
+		ppa_syscall(SYS_openat, AT_FDCWD, (long)"/dev/null", O_RDWR | O_CLOEXEC, 0, 0, 0);
+}
+
+static void register_tid(pid_t tid)
+{
+	ppa_lock(&ours.lock);
+	for (int i = 0; i < OURS_MAX; i++) {
+		if (ours.tids[i])
+			continue;
+		ours.tids[i] = tid;
+		break;
+	}
+	ppa_unlock(&ours.lock);
+}
+
+static void unregister_tid(pid_t tid)
+{
+	uint64_t used = ppa_sys_clock_ns(ppa_sys_thread_clock(tid));
+
+	ppa_lock(&ours.lock);
+	ours.ended_ns += used;
+	for (int i = 0; i < OURS_MAX; i++)
+		if (ours.tids[i] == tid)
+			ours.tids[i] = 0;
+	ppa_unlock(&ours.lock);
+}
+
+static void *thread_main(void *p)
+{
+	struct start s = *(struct start *)p;
+	pid_t tid = ppa_sys_gettid();
+	void *ret;
+
+	/* release: the copy is made; pairs with the compare-exchange in take_start. */
+	atomic_store_explicit(&((struct start *)p)->taken, 0, memory_order_release);
+	ppa_self.is_ours = true;
+	register_tid(tid);
+	ppa_syscall(SYS_prctl, PR_SET_NAME, (long)s.name, 0, 0, 0, 0);
+	if (!s.shares_private_fds)
+		leave_descriptor_table();
+	ret = s.fn(s.arg);
+	unregister_tid(tid);
+	return ret;
+}
+
+static struct start *take_start(void)
+{
+	for (int i = 0; i < OURS_MAX; i++) {
+		int seen = 0;
+
+		if (atomic_compare_exchange_strong_explicit(&ours.starts[i].taken, &seen, 1, memory_order_acquire,
+							    memory_order_relaxed))
+			return &ours.starts[i];
+	}
+	return NULL;
+}
+
+/* glibc takes a thread's static TLS out of its stack: a target with much of it needs more than we ask for.
+ * __pthread_get_minstack is how the JVM and Rust's std learn the amount; musl has neither the function nor the need. */
+static size_t with_static_tls(size_t stack_bytes, const pthread_attr_t *attr)
+{
+	size_t (*minstack)(const pthread_attr_t *);
+
+	*(void **)&minstack = dlsym(RTLD_DEFAULT, "__pthread_get_minstack");
+	return stack_bytes + (minstack ? minstack(attr) : 0);
+}
+
+static int create(struct start *s, size_t stack_bytes)
+{
+	pthread_attr_t attr;
+	sigset_t all, old;
+	pthread_t unused;
+	size_t size;
+	int err;
+
+	if ((err = pthread_attr_init(&attr)))
+		return -err;
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	size = with_static_tls(stack_bytes, &attr);
+	/* The new thread inherits the mask: it must not run a handler of the target's for even an instant. */
+	sigfillset(&all);
+	ppa_real()->pthread_sigmask(SIG_SETMASK, &all, &old);
+	do {
+		pthread_attr_setstacksize(&attr, size);
+		err = ppa_real()->pthread_create(&unused, &attr, thread_main, s);
+		size *= 2;
+	} while (err == EINVAL && size <= STACK_RETRY_MAX);
+	ppa_real()->pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
+	return -err;
+}
+
+int ppa_thread_spawn(void *(*fn)(void *), void *arg, size_t stack_bytes, const char *name)
+{
+	struct start *s = take_start();
+	int saved = errno, err;
+
+	if (!s)
+		return -EAGAIN;
+	s->fn = fn;
+	s->arg = arg;
+	s->shares_private_fds = ppa_self.is_ours;
+	strncpy(s->name, name, sizeof(s->name) - 1);
+	err = create(s, stack_bytes);
+	if (err)
+		atomic_store_explicit(&s->taken, 0, memory_order_release);
+	errno = saved;
+	return err;
+}
+
+bool ppa_thread_is_ours(void)
+{
+	return ppa_self.is_ours;
+}
+
+bool ppa_thread_owns(pid_t tid)
+{
+	bool found = false;
+
+	ppa_lock(&ours.lock);
+	for (int i = 0; i < OURS_MAX; i++)
+		found |= ours.tids[i] == tid;
+	ppa_unlock(&ours.lock);
+	return found;
+}
+
+uint64_t ppa_thread_cpu_ns(void)
+{
+	uint64_t ns;
+
+	ppa_lock(&ours.lock);
+	ns = ours.ended_ns;
+	for (int i = 0; i < OURS_MAX; i++)
+		if (ours.tids[i])
+			ns += ppa_sys_clock_ns(ppa_sys_thread_clock(ours.tids[i]));
+	ppa_unlock(&ours.lock);
+	return ns;
+}
+
+bool ppa_thread_fds_are_private(void)
+{
+	return !atomic_load_explicit(&ours.fds_shared, memory_order_relaxed);
+}
+
+void ppa_thread_reset(void)
+{
+	memset(ours.tids, 0, sizeof(ours.tids));
+	for (int i = 0; i < OURS_MAX; i++)
+		atomic_store_explicit(&ours.starts[i].taken, 0, memory_order_relaxed);
+	ours.ended_ns = 0;
+	ppa_lock_reset(&ours.lock);
+}

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The private heap. Small blocks come from 64 KiB chunks, aligned to their size, each serving one size class, so that
+ * a block's chunk is its address with the low bits cleared and no block carries a header. A large block is a chunk of
+ * its own whose header is followed by the one block. Chunks with no live block are kept (one a class) until trim.
+ *
+ * Speed is of no concern: these are our server threads, a few thousand calls a request. One lock suffices.
+ * Out of memory is NULL; callers fold that into "no profile", the target never learns of it. */
+#include "agent/base/vheap.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include "agent/base/lock.h"
+#include "agent/base/sys.h"
+
+enum {
+	CHUNK_BYTES = 64 << 10,
+	HEADER_BYTES = 64,
+	PAGE_BYTES = 4096,
+	LARGEST_SMALL = 8192,
+	NCLASSES = 20,
+	LARGE_CLASS = 255,
+};
+
+/* Geometric with four steps a doubling from 128 on: at most a quarter of a block is lost. */
+static const uint16_t class_bytes[NCLASSES] = { 16,  32,  48,   64,   96,   128,  160,	192,  256,  320,
+						384, 512, 640,	768,  1024, 1536, 2048, 3072, 4096, 8192 };
+
+struct block {
+	struct block *next;
+};
+
+struct chunk {
+	struct chunk *prev, *next; /* in its class's list */
+	struct block *free;
+	size_t mapped;	   /* bytes */
+	size_t bump;	   /* offset of the first byte never handed out */
+	uint32_t live;	   /* blocks in use */
+	uint32_t class_no; /* LARGE_CLASS: one block */
+};
+_Static_assert(sizeof(struct chunk) <= HEADER_BYTES, "the header fits before the first block");
+
+static struct {
+	struct ppa_lock lock; /* protects everything below; a leaf */
+	struct chunk *chunks[NCLASSES];
+	_Atomic uint64_t mapped;
+} heap;
+
+static struct chunk *chunk_of(void *p)
+{
+	return (struct chunk *)((uintptr_t)p & ~(uintptr_t)(CHUNK_BYTES - 1));
+}
+
+/* Pages whose address is a multiple of the chunk size: map more, give back both ends. */
+static struct chunk *map_chunk(size_t bytes, uint32_t class_no)
+{
+	size_t want = bytes + CHUNK_BYTES;
+	uintptr_t raw, at;
+	struct chunk *c;
+
+	if (want < bytes)
+		return NULL;
+	raw = (uintptr_t)ppa_sys_map(want);
+	if (!raw)
+		return NULL;
+	at = (raw + CHUNK_BYTES - 1) & ~(uintptr_t)(CHUNK_BYTES - 1);
+	if (at > raw)
+		ppa_sys_unmap((void *)raw, at - raw);
+	if (raw + want > at + bytes)
+		ppa_sys_unmap((void *)(at + bytes), raw + want - at - bytes);
+	c = (struct chunk *)at;
+	c->mapped = bytes;
+	c->bump = HEADER_BYTES;
+	c->class_no = class_no;
+	atomic_fetch_add_explicit(&heap.mapped, bytes, memory_order_relaxed);
+	return c;
+}
+
+static void unmap_chunk(struct chunk *c)
+{
+	atomic_fetch_sub_explicit(&heap.mapped, c->mapped, memory_order_relaxed);
+	ppa_sys_unmap(c, c->mapped);
+}
+
+static void list_push(struct chunk *c)
+{
+	c->prev = NULL;
+	c->next = heap.chunks[c->class_no];
+	if (c->next)
+		c->next->prev = c;
+	heap.chunks[c->class_no] = c;
+}
+
+static void list_remove(struct chunk *c)
+{
+	if (c->next)
+		c->next->prev = c->prev;
+	if (c->prev)
+		c->prev->next = c->next;
+	else
+		heap.chunks[c->class_no] = c->next;
+}
+
+static bool has_room(const struct chunk *c)
+{
+	return c->free || c->bump + class_bytes[c->class_no] <= CHUNK_BYTES;
+}
+
+static void *alloc_small_locked(uint32_t class_no)
+{
+	struct chunk *c = heap.chunks[class_no];
+	void *p;
+
+	/* Chunks with room stand before full ones: see free_small_locked. */
+	if (!c || !has_room(c)) {
+		c = map_chunk(CHUNK_BYTES, class_no);
+		if (!c)
+			return NULL;
+		list_push(c);
+	}
+	if (c->free) {
+		p = c->free;
+		c->free = c->free->next;
+	} else {
+		p = (char *)c + c->bump;
+		c->bump += class_bytes[class_no];
+	}
+	c->live++;
+	if (!has_room(c) && c->next) {
+		/* A full chunk leaves the list; its first free brings it back to the front. */
+		list_remove(c);
+		c->prev = c->next = c;
+	}
+	return p;
+}
+
+static void free_small_locked(struct chunk *c, void *p)
+{
+	struct block *b = p;
+	bool off_list = c->next == c;
+
+	b->next = c->free;
+	c->free = b;
+	c->live--;
+	if (off_list) {
+		list_push(c);
+	} else if (heap.chunks[c->class_no] != c) {
+		list_remove(c);
+		list_push(c);
+	}
+}
+
+void *ppa_vheap_malloc(size_t bytes)
+{
+	void *p;
+	uint32_t class_no = 0;
+
+	if (bytes > LARGEST_SMALL) {
+		size_t whole = (bytes + HEADER_BYTES + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1);
+		struct chunk *c = whole < bytes ? NULL : map_chunk(whole, LARGE_CLASS);
+
+		p = c ? (char *)c + HEADER_BYTES : NULL;
+	} else {
+		while (class_bytes[class_no] < bytes)
+			class_no++;
+		ppa_lock(&heap.lock);
+		p = alloc_small_locked(class_no);
+		ppa_unlock(&heap.lock);
+	}
+	if (!p)
+		errno = ENOMEM;
+	return p;
+}
+
+void ppa_vheap_free(void *p)
+{
+	struct chunk *c;
+
+	if (!p)
+		return;
+	c = chunk_of(p);
+	if (c->class_no == LARGE_CLASS) {
+		unmap_chunk(c);
+		return;
+	}
+	ppa_lock(&heap.lock);
+	free_small_locked(c, p);
+	ppa_unlock(&heap.lock);
+}
+
+void *ppa_vheap_calloc(size_t n, size_t bytes)
+{
+	size_t total;
+	void *p;
+
+	if (__builtin_mul_overflow(n, bytes, &total)) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	p = ppa_vheap_malloc(total);
+	if (p && total <= LARGEST_SMALL) /* large blocks come from the kernel zeroed */
+		memset(p, 0, total);
+	return p;
+}
+
+static size_t usable_bytes(void *p)
+{
+	struct chunk *c = chunk_of(p);
+
+	return c->class_no == LARGE_CLASS ? c->mapped - HEADER_BYTES : class_bytes[c->class_no];
+}
+
+void *ppa_vheap_realloc(void *p, size_t bytes)
+{
+	size_t have;
+	void *q;
+
+	if (!p)
+		return ppa_vheap_malloc(bytes);
+	if (bytes == 0) {
+		ppa_vheap_free(p);
+		return NULL;
+	}
+	have = usable_bytes(p);
+	if (bytes <= have && bytes >= have / 4)
+		return p;
+	q = ppa_vheap_malloc(bytes);
+	if (!q)
+		return NULL;
+	memcpy(q, p, have < bytes ? have : bytes);
+	ppa_vheap_free(p);
+	return q;
+}
+
+char *ppa_vheap_strdup(const char *s)
+{
+	size_t n = strlen(s) + 1;
+	char *p = ppa_vheap_malloc(n);
+
+	return p ? memcpy(p, s, n) : NULL;
+}
+
+uint64_t ppa_vheap_mapped_bytes(void)
+{
+	return atomic_load_explicit(&heap.mapped, memory_order_relaxed);
+}
+
+void ppa_vheap_trim(void)
+{
+	ppa_lock(&heap.lock);
+	for (uint32_t i = 0; i < NCLASSES; i++) {
+		struct chunk *next;
+
+		for (struct chunk *c = heap.chunks[i]; c; c = next) {
+			next = c->next;
+			if (c->live)
+				continue;
+			list_remove(c);
+			unmap_chunk(c);
+		}
+	}
+	ppa_unlock(&heap.lock);
+}
+
+void ppa_vheap_reset(void)
+{
+	memset(heap.chunks, 0, sizeof(heap.chunks));
+	atomic_store_explicit(&heap.mapped, 0, memory_order_relaxed);
+	ppa_lock_reset(&heap.lock);
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One table declares every setting: name, where it goes, default, bounds and the words of the README. Nothing else in
+ * the agent reads the environment. A value that cannot be used is told in one line and replaced by the default; the
+ * target goes on either way. The target's environment is never changed. */
+#include "agent/config.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/base/log.h"
+
+enum kind { TEXT, NUMBER, FLAG };
+
+struct setting {
+	const char *name; /* without "PPROF_" */
+	enum kind kind;
+	size_t offset;
+	const char *def;
+	int min, max;	    /* NUMBER */
+	const char *choice; /* FLAG: the word that sets it; the default word is def */
+	const char *help;
+};
+
+/* Programs that stand before the real one in an entrypoint: they would take the port from it. */
+#define SHIMS                                                                                                          \
+	"sh,bash,dash,ash,ksh,mksh,zsh,busybox,env,tini,tini-static,docker-init,catatonit,dumb-init,su,sudo,gosu,"    \
+	"su-exec,setpriv,runuser,nice,nohup,timeout,chroot,s6-supervise,runsv"
+
+static const struct setting settings[] = {
+	{ "ADDR", TEXT, offsetof(struct ppa_config, addr), "", 0, 0, NULL,
+	  "where to listen: `:6060`, `127.0.0.1:6060`, `[::1]:6060`, `localhost:6060`, `6060` (loopback), `:0` (a free "
+	  "port), `unix:/path` with `%p` (pid) and `%e` (program); empty or `0`: off" },
+	{ "ADDR_VAR", TEXT, (size_t)-1, "", 0, 0, NULL,
+	  "name of another variable to read the address from, as in `PPROF_ADDR_VAR=HCO_PPROF_ADDR`" },
+	{ "ADDR_FILE", TEXT, offsetof(struct ppa_config, addr_file), "", 0, 0, NULL,
+	  "file to write the bound address to, for `:0`" },
+	{ "SKIP", TEXT, offsetof(struct ppa_config, skip), SHIMS, 0, 0, NULL,
+	  "programs that do not listen, comma separated; the default names the usual shells and init shims" },
+	{ "CPU_HZ", NUMBER, offsetof(struct ppa_config, cpu_hz), "100", 1, 1000, NULL,
+	  "CPU samples a second of CPU time and thread, where a request has no `hz=`" },
+	{ "LOG", FLAG, offsetof(struct ppa_config, quiet), "info", 0, 0, "quiet",
+	  "`info` or `quiet`: whether the agent may write its line to standard error" },
+};
+
+static const char *lookup(char *const *envp, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (; envp && *envp; envp++)
+		if (strncmp(*envp, name, n) == 0 && (*envp)[n] == '=')
+			return *envp + n + 1;
+	return NULL;
+}
+
+/* Decimal without sign, blanks or overflow. Not strtol: it depends on the locale and sets errno. */
+static bool parse_number(const char *text, int min, int max, int *out)
+{
+	int v = 0;
+
+	if (!*text)
+		return false;
+	for (; *text; text++) {
+		if (*text < '0' || *text > '9' || v > (max - (*text - '0')) / 10)
+			return false;
+		v = v * 10 + (*text - '0');
+	}
+	if (v < min)
+		return false;
+	*out = v;
+	return true;
+}
+
+static void set_text(const char *name, const char *value, const char *def, char *out)
+{
+	size_t n = strlen(value);
+
+	if (n >= PPA_CONFIG_TEXT_MAX) {
+		ppa_log("%s is longer than %d bytes; using the default", name, PPA_CONFIG_TEXT_MAX - 1);
+		value = def;
+		n = strlen(value);
+	}
+	memcpy(out, value, n + 1);
+}
+
+static void set_number(const struct setting *s, const char *name, const char *value, int *out)
+{
+	parse_number(s->def, s->min, s->max, out);
+	if (value && *value && !parse_number(value, s->min, s->max, out))
+		ppa_log("%s=%.60s is not a number from %d to %d; using %s", name, value, s->min, s->max, s->def);
+}
+
+static void set_flag(const struct setting *s, const char *name, const char *value, bool *out)
+{
+	*out = value && strcmp(value, s->choice) == 0;
+	if (value && *value && !*out && strcmp(value, s->def) != 0)
+		ppa_log("%s=%.60s is neither %s nor %s; using %s", name, value, s->def, s->choice, s->def);
+}
+
+static void apply(const struct setting *s, char *const *envp, struct ppa_config *out)
+{
+	char name[64];
+	const char *value;
+	void *field = (char *)out + s->offset;
+
+	if (s->offset == (size_t)-1)
+		return;
+	snprintf(name, sizeof(name), "PPROF_%s", s->name);
+	value = lookup(envp, name);
+	if (s->kind == TEXT)
+		set_text(name, value ? value : s->def, s->def, field);
+	else if (s->kind == NUMBER)
+		set_number(s, name, value, field);
+	else
+		set_flag(s, name, value, field);
+}
+
+void ppa_config_read(char *const *envp, struct ppa_config *out)
+{
+	const char *var = lookup(envp, "PPROF_ADDR_VAR");
+	const char *log = lookup(envp, "PPROF_LOG");
+
+	memset(out, 0, sizeof(*out));
+	/* Before any line can be written. */
+	ppa_log_set_quiet(log && strcmp(log, "quiet") == 0);
+	for (size_t i = 0; i < PPA_ARRAY_LEN(settings); i++)
+		apply(&settings[i], envp, out);
+	if (var && *var) {
+		const char *value = lookup(envp, var);
+
+		set_text(var, value ? value : "", "", out->addr);
+	}
+	if (strcmp(out->addr, "0") == 0)
+		out->addr[0] = '\0';
+}
+
+bool ppa_config_is_off(char *const *envp)
+{
+	const char *var = lookup(envp, "PPROF_ADDR_VAR");
+	const char *value = lookup(envp, var && *var ? var : "PPROF_ADDR");
+
+	return !value || !*value || strcmp(value, "0") == 0;
+}
+
+bool ppa_config_lists(const char *list, const char *program)
+{
+	size_t n = strlen(program);
+
+	while (*list) {
+		size_t len = strcspn(list, ",");
+
+		if (len == n && memcmp(list, program, n) == 0)
+			return true;
+		list += len + (list[len] == ',');
+	}
+	return false;
+}
+
+int ppa_config_describe(unsigned row, char *buf, int cap)
+{
+	const struct setting *s = &settings[row];
+
+	if (row >= PPA_ARRAY_LEN(settings))
+		return 0;
+	return snprintf(buf, (size_t)cap, "| `PPROF_%s` | %s%s%s | %s |", s->name, *s->def ? "`" : "",
+			*s->def ? (s->def == settings[3].def ? "sh,bash,…" : s->def) : "–", *s->def ? "`" : "",
+			s->help);
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Birth and end of threads. The creator reserves a slot, the new thread fills it, arms its own timer and runs the
+ * target's function; nothing is allocated, attributes pass through untouched. Return and pthread_exit leave through
+ * here; a thread that is cancelled or calls the exit system call is noticed by the next scan.
+ *
+ * Off, or with the table full, this is a direct call. */
+#include <pthread.h>
+
+#include "agent/base/real.h"
+#include "agent/base/self.h"
+#include "agent/profile/threads.h"
+
+static void *thread_main(void *p)
+{
+	struct ppa_thread *t = p;
+	void *ret;
+
+	ppa_self.slot = t;
+	ppa_self.blocks_ours = t->blocks_ours;
+	ppa_threads_enter(t, (uintptr_t)__builtin_frame_address(0));
+	ret = t->fn(t->arg);
+	ppa_threads_leave(ppa_self.slot);
+	ppa_self.slot = NULL;
+	return ret;
+}
+
+static size_t stack_bytes_of(const pthread_attr_t *attr)
+{
+	pthread_attr_t fresh;
+	size_t bytes = 0;
+
+	if (attr)
+		return pthread_attr_getstacksize(attr, &bytes) ? 0 : bytes;
+	/* A fresh attribute answers with the process's default. */
+	if (pthread_attr_init(&fresh))
+		return 0;
+	if (pthread_attr_getstacksize(&fresh, &bytes))
+		bytes = 0;
+	pthread_attr_destroy(&fresh);
+	return bytes;
+}
+
+PPA_EXPORT int pthread_create(pthread_t *restrict thread, const pthread_attr_t *restrict attr, void *(*fn)(void *),
+			      void *restrict arg)
+{
+	struct ppa_thread *t = ppa_threads_reserve();
+	int err;
+
+	if (ppa_likely(!t))
+		return ppa_real()->pthread_create(thread, attr, fn, arg);
+	t->fn = fn;
+	t->arg = arg;
+	t->stack_bytes = stack_bytes_of(attr);
+	t->blocks_ours = ppa_self.blocks_ours;
+	err = ppa_real()->pthread_create(thread, attr, thread_main, t);
+	if (err)
+		ppa_threads_unreserve(t);
+	return err;
+}
+
+PPA_EXPORT void pthread_exit(void *ret)
+{
+	struct ppa_thread *t = ppa_self.slot;
+
+	ppa_self.slot = NULL;
+	ppa_threads_leave(t);
+	ppa_real()->pthread_exit(ret);
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The composition root: the only file that knows everyone. The constructor decides whether this process has an agent;
+ * after that the agent is woken by hooks, signals and its keeper thread only. There is no destructor: at exit the
+ * kernel takes everything, and a hook may still be entered by destructors of others. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "agent/base/log.h"
+#include "agent/base/real.h"
+#include "agent/base/sampling_signal.h"
+#include "agent/base/self.h"
+#include "agent/base/sys.h"
+#include "agent/base/thread.h"
+#include "agent/base/vheap.h"
+#include "agent/config.h"
+#include "agent/hook/fork.h"
+#include "agent/profile/collect.h"
+#include "agent/profile/cpu.h"
+#include "agent/profile/random.h"
+#include "agent/profile/sampler.h"
+#include "agent/profile/threads.h"
+#include "http/server.h"
+#include "unwind/modules.h"
+#include "unwind/symbols.h"
+
+extern char **environ;
+
+static struct ppa_config config;
+static char program[64];
+
+/* Base name of the program file; of a script that is the interpreter, as it should be. */
+static void find_program(void)
+{
+	char path[4096];
+	long n = ppa_syscall(SYS_readlinkat, AT_FDCWD, (long)"/proc/self/exe", (long)path, sizeof(path) - 1, 0, 0);
+	const char *base;
+
+	if (n <= 0) {
+		strcpy(program, "unknown"); /* no /proc */
+		return;
+	}
+	path[n] = '\0';
+	base = strrchr(path, '/');
+	strncpy(program, base ? base + 1 : path, sizeof(program) - 1);
+}
+
+static void start_server(bool is_fork_child)
+{
+	struct ppa_server_options o = {
+		.addr = config.addr,
+		.addr_file = config.addr_file,
+		.program = program,
+		.is_fork_child = is_fork_child,
+	};
+	int err = ppa_server_start(&o);
+
+	if (err)
+		ppa_log("cannot start a thread (errno %d): no profiles from process %d", -err, ppa_sys_getpid());
+}
+
+/* A child has one thread and none of ours. What other threads may have held at the fork is forgotten, not released. */
+static void fork_child(void)
+{
+	ppa_vheap_reset();
+	ppa_thread_reset();
+	ppa_modules_reset();
+	ppa_symbols_reset();
+	ppa_sampler_reset();
+	ppa_cpu_reset();
+	ppa_threads_scan_reset();
+	ppa_threads_reset(ppa_self.slot);
+	ppa_random_seed();
+	ppa_server_reset();
+	start_server(true);
+}
+
+static bool is_usable(void)
+{
+	const char *why;
+
+	if (ppa_server_check(config.addr, &why)) {
+		ppa_log("PPROF_ADDR=%.100s: %s; not listening", config.addr, why);
+		return false;
+	}
+	if (ppa_signal_choose()) {
+		ppa_log("every real-time signal is in use: not profiling");
+		return false;
+	}
+	if (ppa_threads_init()) {
+		ppa_log("out of memory: not profiling");
+		return false;
+	}
+	return true;
+}
+
+/* Threads inherit their creator's mask, and so did we: what came blocked from exec is the target's wish. */
+static void free_own_signal(void)
+{
+	sigset_t set, old;
+	int n = ppa_signal_number();
+
+	sigemptyset(&set);
+	sigaddset(&set, n);
+	if (ppa_real()->pthread_sigmask(SIG_UNBLOCK, &set, &old) == 0)
+		ppa_self.blocks_ours = sigismember(&old, n) == 1;
+}
+
+__attribute__((constructor)) static void init(void)
+{
+	int saved = errno;
+
+	if (ppa_config_is_off(environ))
+		return;
+	ppa_log_init();
+	ppa_config_read(environ, &config);
+	find_program();
+	if (!ppa_config_lists(config.skip, program) && is_usable()) {
+		free_own_signal();
+		ppa_random_seed();
+		ppa_threads_adopt_main((uintptr_t)environ);
+		ppa_collect_set_default_hz(config.cpu_hz);
+		ppa_fork_on_child(fork_child);
+		start_server(false);
+	}
+	errno = saved;
+}

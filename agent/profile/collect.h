@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The one door from the server into the agent: start, wait, take what was measured. */
+#ifndef PPA_PROFILE_COLLECT_H
+#define PPA_PROFILE_COLLECT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/base/attr.h"
+
+struct ppa_snapshot;
+
+enum { PPA_CPU_HZ_MIN = 1, PPA_CPU_HZ_MAX = 1000, PPA_CPU_SESSIONS_MAX = 16 };
+
+struct ppa_cpu_request {
+	int hz;              /* PPA_CPU_HZ_MIN..PPA_CPU_HZ_MAX; 0: the configured default */
+	int64_t duration_ns; /* > 0 */
+	bool label_tid;      /* numeric label "tid" on every sample */
+	/* Asked at least every 100 ms while collecting; true ends the profile with -ECANCELED. NULL: never. */
+	bool (*is_cancelled)(void *arg);
+	void *arg;
+};
+
+/* Take a CPU profile of the whole process, blocking for its duration. On 0, *out is the caller's, to be given to
+ * ppa_snapshot_free. Fails at once with -EBUSY when PPA_CPU_SESSIONS_MAX run already; with -ECANCELED, -ENOMEM, or
+ * -EAGAIN/-EPERM when not one timer could be created. Context: server. */
+int ppa_collect_cpu(const struct ppa_cpu_request *req, struct ppa_snapshot **out) PPA_CTX_SERVER;
+
+/* The rate of a request that names none. Context: init. */
+void ppa_collect_set_default_hz(int hz) PPA_CTX_INIT;
+
+/* Context: server. NULL is allowed. */
+void ppa_snapshot_free(struct ppa_snapshot *s) PPA_CTX_SERVER;
+
+/* The linker symbol (mangled) of the function that contains address, as /debug/pprof/symbol answers it; address is
+ * used as given (callers have subtracted 1 already). Returns the length written, without the final NUL, or -ENOENT.
+ * A long name is cut to cap - 1. Context: server. */
+int ppa_collect_symbol(uint64_t address, char *buf, size_t cap) PPA_CTX_SERVER;
+
+#endif

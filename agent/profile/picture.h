@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A snapshot under construction: growing tables, deduplicated as profile.proto wants them. Every kind of profile is
+ * drawn through this; what it cannot get memory for it remembers, and finish says so. */
+#ifndef PPA_PROFILE_PICTURE_H
+#define PPA_PROFILE_PICTURE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/base/attr.h"
+#include "agent/profile/snapshot.h"
+
+struct ppa_module_table;
+struct ppa_picture;
+
+/* NULL on no memory. main_table gives the mappings that are listed even without a sample. Context: server. */
+struct ppa_picture *ppa_picture_new(const struct ppa_module_table *main_table) PPA_CTX_SERVER;
+
+/* The head of the snapshot, to be filled in by the kind's builder. Strings must be static or from
+ * ppa_picture_text. Context: server. */
+struct ppa_snapshot *ppa_picture_head(struct ppa_picture *p) PPA_CTX_SERVER;
+
+/* A formatted string that lives as long as the snapshot; "" on no memory. Context: server. */
+const char *ppa_picture_text(struct ppa_picture *p, const char *fmt, ...) PPA_PRINTF(2, 3) PPA_CTX_SERVER;
+
+void ppa_picture_comment(struct ppa_picture *p, const char *text) PPA_CTX_SERVER;
+
+/* Begin a sample, then add frames leaf first, then labels. Frames of the agent itself are left out; a stack of nothing
+ * else becomes one frame named [pprofagent]. Context: server. */
+void ppa_picture_sample(struct ppa_picture *p, const int64_t *values) PPA_CTX_SERVER;
+void ppa_picture_frames(struct ppa_picture *p, const struct ppa_module_table *t, const uintptr_t *pcs, size_t npcs)
+	PPA_CTX_SERVER;
+void ppa_picture_label(struct ppa_picture *p, const struct ppa_label *l) PPA_CTX_SERVER;
+
+/* Has no sample been added? Context: server. */
+bool ppa_picture_is_empty(const struct ppa_picture *p) PPA_CTX_SERVER;
+
+/* Done: the snapshot, to be given to ppa_snapshot_free, and the picture is gone; or -ENOMEM and both are.
+ * Context: server. */
+int ppa_picture_finish(struct ppa_picture *p, struct ppa_snapshot **out) PPA_CTX_SERVER;
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The value of a timer: a magic number, the slot's generation, its index. 16 + 16 + 32 bits. */
+#include "agent/profile/timer.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "agent/base/sampling_signal.h"
+#include "agent/base/stats.h"
+#include "agent/base/sys.h"
+#include "agent/profile/random.h"
+#include "agent/profile/threads.h"
+
+/* struct sigevent as the kernel reads it on 64-bit processors; libc's hides the thread id behind varying names. */
+struct kernel_sigevent {
+	uint64_t value;
+	int signo;
+	int notify;
+	int tid;
+	char pad[44];
+};
+_Static_assert(sizeof(struct kernel_sigevent) == 64, "include/uapi/asm-generic/siginfo.h, SIGEV_MAX_SIZE");
+
+enum { NOTIFY_THREAD_ID = 4 };
+#define MAGIC 0x9ba7ULL
+
+static _Atomic int last_error;
+
+static uint64_t pack(const struct ppa_thread *t)
+{
+	uint64_t generation = atomic_load_explicit(&t->generation, memory_order_relaxed) & PPA_TIMER_GENERATION_MASK;
+
+	return MAGIC << 48 | generation << 32 | ppa_threads_index(t);
+}
+
+bool ppa_timer_unpack(uint64_t value, uint32_t *index, uint32_t *generation)
+{
+	*index = (uint32_t)value;
+	*generation = (uint32_t)(value >> 32) & PPA_TIMER_GENERATION_MASK;
+	return value >> 48 == MAGIC;
+}
+
+static int create(struct ppa_thread *t)
+{
+	struct kernel_sigevent ev = { 0 };
+	pid_t tid = atomic_load_explicit(&t->tid, memory_order_relaxed);
+	int id = -1;
+	long err;
+
+	ev.value = pack(t);
+	ev.signo = ppa_signal_number();
+	ev.notify = NOTIFY_THREAD_ID;
+	ev.tid = tid;
+	err = ppa_syscall(SYS_timer_create, ppa_sys_thread_clock(tid), (long)&ev, (long)&id, 0, 0, 0);
+	if (err)
+		return (int)err;
+	t->timer_id = id;
+	t->signal_generation = ppa_signal_generation();
+	return 0;
+}
+
+static void arm(struct ppa_thread *t, uint64_t period_ns)
+{
+	struct itimerspec its;
+	uint64_t first = 1 + ppa_random_below(period_ns);
+
+	its.it_interval.tv_sec = (time_t)(period_ns / 1000000000ULL);
+	its.it_interval.tv_nsec = (long)(period_ns % 1000000000ULL);
+	its.it_value.tv_sec = (time_t)(first / 1000000000ULL);
+	its.it_value.tv_nsec = (long)(first % 1000000000ULL);
+	/* Before the timer can fire: the handler weighs with it. */
+	atomic_store_explicit(&t->period_ns, period_ns, memory_order_relaxed);
+	ppa_syscall(SYS_timer_settime, t->timer_id, 0, (long)&its, 0, 0, 0);
+}
+
+void ppa_timer_delete(struct ppa_thread *t)
+{
+	if (t->timer_id >= 0)
+		ppa_syscall(SYS_timer_delete, t->timer_id, 0, 0, 0, 0, 0);
+	t->timer_id = -1;
+	atomic_store_explicit(&t->period_ns, 0, memory_order_relaxed);
+}
+
+void ppa_timer_set(struct ppa_thread *t, uint64_t period_ns)
+{
+	int err;
+
+	if (t->timer_id >= 0 && t->signal_generation != ppa_signal_generation())
+		ppa_timer_delete(t);
+	if (period_ns == 0) {
+		ppa_timer_delete(t);
+		t->timer_failed = false;
+		return;
+	}
+	if (t->timer_id >= 0) {
+		if (atomic_load_explicit(&t->period_ns, memory_order_relaxed) != period_ns)
+			arm(t, period_ns);
+		return;
+	}
+	err = create(t);
+	if (err == 0) {
+		t->timer_failed = false;
+		arm(t, period_ns);
+		return;
+	}
+	if (!t->timer_failed)
+		ppa_stat_add(PPA_STAT_TIMER_FAILED, 1);
+	t->timer_failed = true;
+	atomic_store_explicit(&last_error, -err, memory_order_relaxed);
+}
+
+int ppa_timer_last_error(void)
+{
+	return atomic_exchange_explicit(&last_error, 0, memory_order_relaxed);
+}

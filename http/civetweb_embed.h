@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What we use of civetweb: its HTTP/1 engine, that is reading and parsing requests, bodies (sized or chunked), timeouts
+ * and the rules of keep-alive, on a connection handed to it. Its listener, its threads, its file and name handling are
+ * not compiled in: see civetweb_embed.c. One ppa_web belongs to one worker thread and is shared with nobody. */
+#ifndef PPA_HTTP_CIVETWEB_EMBED_H
+#define PPA_HTTP_CIVETWEB_EMBED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/base/attr.h"
+
+struct ppa_web;
+
+enum {
+	PPA_WEB_HEAD_MAX = 32 << 10,     /* bytes of request line and headers together */
+	PPA_WEB_REQUEST_SECONDS = 10,    /* for a request's head, and for each step of its body */
+	PPA_WEB_SEND_IDLE_MS = 10000,    /* a peer that takes nothing for so long is given up */
+};
+
+/* Result of ppa_web_read_request. */
+enum ppa_web_got {
+	PPA_WEB_REQUEST, /* the accessors below are valid until the next read */
+	PPA_WEB_NONE,    /* peer closed or timed out: close */
+	PPA_WEB_BAD,     /* answer ppa_web_bad_status, then close */
+};
+
+/* Memory for one connection at a time, from the private heap; NULL when that is exhausted. Context: server. */
+struct ppa_web *ppa_web_new(void) PPA_CTX_SERVER;
+void ppa_web_free(struct ppa_web *w) PPA_CTX_SERVER;
+
+/* Start on a connection. Takes no ownership: the caller closes fd. Context: server. */
+void ppa_web_attach(struct ppa_web *w, int fd) PPA_CTX_SERVER;
+
+/* Wait for one whole request head. Context: server. */
+enum ppa_web_got ppa_web_read_request(struct ppa_web *w) PPA_CTX_SERVER;
+
+int ppa_web_bad_status(const struct ppa_web *w) PPA_CTX_SERVER;
+const char *ppa_web_method(const struct ppa_web *w) PPA_CTX_SERVER;
+const char *ppa_web_uri(const struct ppa_web *w) PPA_CTX_SERVER;     /* as sent, query included; writable */
+const char *ppa_web_version(const struct ppa_web *w) PPA_CTX_SERVER; /* "1.1" */
+/* Value of a header, NULL if absent; name in any case. */
+const char *ppa_web_header(const struct ppa_web *w, const char *name) PPA_CTX_SERVER;
+
+/* Does the client want this connection to live on, and does the protocol allow it? */
+bool ppa_web_wants_keep_alive(const struct ppa_web *w) PPA_CTX_SERVER;
+
+/* Part of the request's body: bytes read, 0 at its end, -EIO for a broken or timed out one. Context: server. */
+long ppa_web_read_body(struct ppa_web *w, void *buf, size_t len) PPA_CTX_SERVER;
+/* Is there a body not read to its end? */
+bool ppa_web_has_unread_body(const struct ppa_web *w) PPA_CTX_SERVER;
+
+/* Drop the request just answered. True: bytes of the next one are here already. Context: server. */
+bool ppa_web_finish_request(struct ppa_web *w) PPA_CTX_SERVER;
+
+int ppa_web_fd(const struct ppa_web *w) PPA_CTX_SERVER;
+
+/* Send all; 0 or -errno. The time allowed grows with len. Context: server. */
+int ppa_web_send(struct ppa_web *w, const void *buf, size_t len) PPA_CTX_SERVER;
+
+/* Has the peer closed its end, fully or half (as Go counts it)? Context: server. */
+bool ppa_web_is_gone(const struct ppa_web *w) PPA_CTX_SERVER;
+
+#endif

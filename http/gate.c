@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Entries are watched edge-triggered: each arrival of bytes is one event, at which the received bytes are looked at
+ * (MSG_PEEK) without taking them. When they contain a whole head, or can no longer become one, the connection goes to
+ * the workers, where civetweb reads it from the start. Level-triggered events with SO_RCVLOWAT would do for TCP, but
+ * Unix sockets ignore that option in poll.
+ *
+ * Full: an idle kept-alive connection goes first, then the one that has dawdled longest. A client that sends its head in
+ * one piece is in here for microseconds and never the victim. */
+#include "http/gate.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "agent/base/lock.h"
+#include "agent/base/sys.h"
+#include "agent/base/vheap.h"
+#include "http/civetweb_embed.h"
+#include "http/net.h"
+
+enum { NS_A_SECOND = 1000000000 };
+
+struct entry {
+	int fd_plus_1; /* 0: free, so that a zeroed table is empty */
+	bool is_idle;
+	uint64_t since_ns;
+};
+
+static struct {
+	/* Protects the entries and count; a leaf. Taken by the keeper and by workers that give a connection back. */
+	struct ppa_lock lock;
+	int epoll_fd;
+	unsigned count;
+	struct entry entries[PPA_GATE_MAX];
+	/* the keeper's own: */
+	char *peeked; /* PPA_WEB_HEAD_MAX bytes while somebody waits, else NULL */
+} gate;
+
+void ppa_gate_init(int epoll_fd)
+{
+	ppa_lock(&gate.lock);
+	memset(gate.entries, 0, sizeof(gate.entries));
+	gate.count = 0;
+	gate.epoll_fd = epoll_fd;
+	ppa_unlock(&gate.lock);
+}
+
+/* Free the entry and return its descriptor, no longer watched. */
+static int take_locked(struct entry *e)
+{
+	int fd = e->fd_plus_1 - 1;
+
+	ppa_net_epoll_ctl(gate.epoll_fd, EPOLL_CTL_DEL, fd, 0, 0);
+	e->fd_plus_1 = 0;
+	gate.count--;
+	return fd;
+}
+
+static bool is_lesser_loss(const struct entry *a, const struct entry *b)
+{
+	if (a->is_idle != b->is_idle)
+		return a->is_idle;
+	return a->since_ns < b->since_ns;
+}
+
+static struct entry *victim_locked(void)
+{
+	struct entry *victim = NULL;
+
+	for (struct entry *e = gate.entries; e < gate.entries + PPA_GATE_MAX; e++) {
+		if (e->fd_plus_1 && (!victim || is_lesser_loss(e, victim)))
+			victim = e;
+	}
+	return victim;
+}
+
+static struct entry *free_entry_locked(void)
+{
+	struct entry *e;
+
+	for (e = gate.entries; e < gate.entries + PPA_GATE_MAX; e++) {
+		if (!e->fd_plus_1)
+			return e;
+	}
+	e = victim_locked();
+	ppa_sys_close(take_locked(e));
+	return e;
+}
+
+void ppa_gate_add(int fd, bool is_idle)
+{
+	struct entry *e;
+
+	ppa_lock(&gate.lock);
+	e = free_entry_locked();
+	e->fd_plus_1 = fd + 1;
+	e->is_idle = is_idle;
+	e->since_ns = ppa_sys_clock_ns(CLOCK_MONOTONIC);
+	gate.count++;
+	if (ppa_net_epoll_ctl(gate.epoll_fd, EPOLL_CTL_ADD, fd, EPOLLIN | EPOLLRDHUP | EPOLLET,
+			      (uint64_t)(e - gate.entries)))
+		ppa_sys_close(take_locked(e));
+	ppa_unlock(&gate.lock);
+}
+
+static bool has_whole_head(const char *buf, size_t len)
+{
+	/* The same two ends that civetweb accepts. */
+	for (size_t i = 1; i < len; i++) {
+		if (buf[i] != '\n')
+			continue;
+		if (buf[i - 1] == '\n' || (i >= 3 && buf[i - 1] == '\r' && buf[i - 2] == '\n' && buf[i - 3] == '\r'))
+			return true;
+	}
+	return false;
+}
+
+enum verdict { WAIT, PASS, CLOSE };
+
+static enum verdict judge(int fd)
+{
+	bool is_gone;
+	long n;
+
+	if (!gate.peeked)
+		return CLOSE;
+	/* Its end first: what arrives with or before the end of the stream is then seen by the peek. */
+	is_gone = ppa_net_is_gone(fd);
+	n = ppa_net_recv(fd, gate.peeked, PPA_WEB_HEAD_MAX, MSG_PEEK);
+	if (n == -EAGAIN && !is_gone)
+		return WAIT;
+	if (n <= 0)
+		return CLOSE;
+	if (n == PPA_WEB_HEAD_MAX || has_whole_head(gate.peeked, (size_t)n))
+		return PASS;
+	return is_gone ? CLOSE : WAIT;
+}
+
+int ppa_gate_check(uint64_t entry)
+{
+	struct entry *e = &gate.entries[entry % PPA_GATE_MAX];
+	int fd = -1;
+
+	if (!gate.peeked)
+		gate.peeked = ppa_vheap_malloc(PPA_WEB_HEAD_MAX);
+	ppa_lock(&gate.lock);
+	if (e->fd_plus_1) {
+		switch (judge(e->fd_plus_1 - 1)) {
+		case WAIT:
+			break;
+		case PASS:
+			fd = take_locked(e);
+			break;
+		case CLOSE:
+			ppa_sys_close(take_locked(e));
+			break;
+		}
+	}
+	ppa_unlock(&gate.lock);
+	return fd;
+}
+
+unsigned ppa_gate_expire(void)
+{
+	uint64_t now = ppa_sys_clock_ns(CLOCK_MONOTONIC);
+	unsigned left;
+
+	ppa_lock(&gate.lock);
+	for (struct entry *e = gate.entries; gate.count > 0 && e < gate.entries + PPA_GATE_MAX; e++) {
+		uint64_t limit = e->is_idle ? PPA_GATE_IDLE_SECONDS : PPA_GATE_NEW_SECONDS;
+
+		if (e->fd_plus_1 && now - e->since_ns > limit * NS_A_SECOND)
+			ppa_sys_close(take_locked(e));
+	}
+	left = gate.count;
+	ppa_unlock(&gate.lock);
+	if (left == 0) {
+		ppa_vheap_free(gate.peeked);
+		gate.peeked = NULL;
+	}
+	return left;
+}
+
+bool ppa_gate_evict(void)
+{
+	struct entry *e;
+
+	ppa_lock(&gate.lock);
+	e = victim_locked();
+	if (e)
+		ppa_sys_close(take_locked(e));
+	ppa_unlock(&gate.lock);
+	return e != NULL;
+}
+
+void ppa_gate_reset(void)
+{
+	memset(&gate, 0, sizeof(gate));
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From path to handler. Order of the checks is Go's: the path is cleaned up by a redirect first, then method, then name,
+ * then the handler looks at its parameters.
+ *
+ * A request that occupies its worker for long is counted; above the limit it is refused at once with 503, so that the
+ * index, symbols and the error texts stay reachable whatever scrapers do. Nothing queues here. */
+#include "http/routes.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "http/civetweb_embed.h"
+#include "http/path.h"
+#include "http/reply.h"
+
+enum { GET_HEAD = PPA_METHOD_GET | PPA_METHOD_HEAD, LOCATION_MAX = 1024 };
+
+static const struct ppa_route routes[] = {
+	{ "", GET_HEAD, ppa_handle_index, PPA_TYPE_HTML, NULL, false },
+	{ "cmdline", GET_HEAD, ppa_handle_cmdline, PPA_TYPE_TEXT,
+	  "The command line of the program, arguments separated by NUL bytes.", false },
+	{ "profile", GET_HEAD, ppa_handle_profile, PPA_TYPE_BYTES,
+	  "CPU profile of all threads. Parameters: seconds (default 30), hz (samples a second of CPU time, 1 to 1000), "
+	  "labels=tid (tell threads apart). Open it with go tool pprof.",
+	  true },
+	{ "symbol", GET_HEAD | PPA_METHOD_POST, ppa_handle_symbol, PPA_TYPE_TEXT,
+	  "Names of the functions at the addresses in the query or body, which are separated by plus signs.", false },
+	/* pprof's client asks for this name where it does not recognise the path of the profile. */
+	{ "symbolz", GET_HEAD | PPA_METHOD_POST, ppa_handle_symbol, PPA_TYPE_TEXT, NULL, false },
+};
+
+static struct {
+	_Atomic int collections; /* running now */
+} state;
+
+const struct ppa_route *ppa_routes_at(size_t i)
+{
+	return i < PPA_ARRAY_LEN(routes) ? &routes[i] : NULL;
+}
+
+const struct ppa_route *ppa_routes_find(const char *name)
+{
+	for (size_t i = 0; i < PPA_ARRAY_LEN(routes); i++) {
+		if (!strcmp(routes[i].name, name))
+			return &routes[i];
+	}
+	return NULL;
+}
+
+enum ppa_routes_target ppa_routes_resolve(const char *path, const struct ppa_route **route)
+{
+	static const char prefix[] = PPA_ROUTES_PREFIX;
+	size_t len = sizeof(prefix) - 1;
+
+	*route = NULL;
+	if (!strcmp(path, "/"))
+		return PPA_TARGET_ROOT;
+	if (!strncmp(path, prefix, len)) {
+		*route = ppa_routes_find(path + len);
+		return *route ? PPA_TARGET_ROUTE : PPA_TARGET_UNKNOWN_PROFILE;
+	}
+	return strncmp(path, prefix, len - 1) || path[len - 1] ? PPA_TARGET_NOTHING : PPA_TARGET_ADD_SLASH;
+}
+
+static void redirect(struct ppa_request *r, int status, const char *path)
+{
+	char location[LOCATION_MAX];
+
+	if (ppa_path_escape(path, r->query, location, sizeof(location)) < 0)
+		ppa_reply_error(r, 400, "request URI too long");
+	else
+		ppa_reply_redirect(r, status, location);
+}
+
+/* pprof, given nothing but host and port, asks for "/" and wants a profile; a browser wants a page. */
+static void answer_root(struct ppa_request *r)
+{
+	const char *accept = ppa_web_header(r->web, "Accept");
+	bool is_browser = accept && strstr(accept, "text/html");
+
+	redirect(r, 302, is_browser ? PPA_ROUTES_PREFIX : PPA_ROUTES_PREFIX "profile");
+}
+
+static void refuse_method(struct ppa_request *r, unsigned methods)
+{
+	struct ppa_reply h = {
+		.status = 405,
+		.type = PPA_TYPE_TEXT,
+		.allow = methods & PPA_METHOD_POST ? "GET, HEAD, POST" : "GET, HEAD",
+	};
+	static const char body[] = "Method Not Allowed\n";
+
+	ppa_reply_send(r, &h, body, sizeof(body) - 1);
+}
+
+static void run(struct ppa_request *r, const struct ppa_route *route)
+{
+	if (!(route->methods & r->method)) {
+		refuse_method(r, route->methods);
+		return;
+	}
+	if (!route->is_collection || r->method == PPA_METHOD_HEAD) {
+		route->handle(r);
+		return;
+	}
+	/* Relaxed: the number orders nothing, an increment is never lost. */
+	if (atomic_fetch_add_explicit(&state.collections, 1, memory_order_relaxed) < PPA_ROUTES_COLLECTIONS_MAX)
+		route->handle(r);
+	else
+		ppa_reply_error(r, 503, "too many profiles are being collected, try again later");
+	atomic_fetch_sub_explicit(&state.collections, 1, memory_order_relaxed);
+}
+
+void ppa_routes_answer(struct ppa_request *r)
+{
+	const struct ppa_route *route;
+
+	if (ppa_path_clean(r->path)) {
+		redirect(r, 301, r->path);
+		return;
+	}
+	switch (ppa_routes_resolve(r->path, &route)) {
+	case PPA_TARGET_ROOT:
+		if (r->method & GET_HEAD)
+			answer_root(r);
+		else
+			refuse_method(r, GET_HEAD);
+		return;
+	case PPA_TARGET_ADD_SLASH:
+		redirect(r, 301, PPA_ROUTES_PREFIX);
+		return;
+	case PPA_TARGET_ROUTE:
+		r->is_under_pprof = true;
+		run(r, route);
+		return;
+	case PPA_TARGET_UNKNOWN_PROFILE:
+		r->is_under_pprof = true;
+		if (r->method & GET_HEAD)
+			ppa_reply_error(r, 404, "Unknown profile");
+		else
+			refuse_method(r, GET_HEAD);
+		return;
+	case PPA_TARGET_NOTHING:
+		break;
+	}
+	ppa_reply_error(r, 404, "404 page not found");
+}
+
+void ppa_routes_reset(void)
+{
+	atomic_store_explicit(&state.collections, 0, memory_order_relaxed);
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What there is below /debug/pprof/: one table that the dispatcher, the index page and the tests read. */
+#ifndef PPA_HTTP_ROUTES_H
+#define PPA_HTTP_ROUTES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "agent/base/attr.h"
+#include "http/request.h"
+
+#define PPA_ROUTES_PREFIX "/debug/pprof/"
+
+/* Requests that may occupy a worker for minutes at the same time: 16 CPU profiles, one that is being refused and one to
+ * spare. The rest of the workers is always left for people. */
+enum { PPA_ROUTES_COLLECTIONS_MAX = 18 };
+
+struct ppa_route {
+	const char *name; /* the path below the prefix, "" for the index */
+	unsigned methods; /* of enum ppa_method */
+	void (*handle)(struct ppa_request *r);
+	const char *type; /* Content-Type of its 200 */
+	const char *help; /* for the index; NULL: not listed there */
+	bool is_collection;
+};
+
+/* The routes in the order of the index (by name); NULL after the last. Context: any. */
+const struct ppa_route *ppa_routes_at(size_t i) PPA_CTX_ANY;
+
+/* The route of exactly this name, NULL if there is none. Context: any. */
+const struct ppa_route *ppa_routes_find(const char *name) PPA_CTX_ANY;
+
+/* Where a path leads, as far as the path alone can tell. Context: any; pure. */
+enum ppa_routes_target {
+	PPA_TARGET_ROOT,    /* / */
+	PPA_TARGET_ADD_SLASH, /* /debug/pprof */
+	PPA_TARGET_ROUTE,   /* *route is set */
+	PPA_TARGET_UNKNOWN_PROFILE, /* below the prefix, but not in the table */
+	PPA_TARGET_NOTHING, /* elsewhere */
+};
+enum ppa_routes_target ppa_routes_resolve(const char *path, const struct ppa_route **route) PPA_CTX_ANY;
+
+/* Answer r, whose path is decoded but not cleaned up. Context: server. */
+void ppa_routes_answer(struct ppa_request *r) PPA_CTX_SERVER;
+
+/* Context: child. */
+void ppa_routes_reset(void) PPA_CTX_CHILD;
+
+/* The handlers, each in the file of its name. Context: server. */
+void ppa_handle_index(struct ppa_request *r) PPA_CTX_SERVER;
+void ppa_handle_cmdline(struct ppa_request *r) PPA_CTX_SERVER;
+void ppa_handle_profile(struct ppa_request *r) PPA_CTX_SERVER;
+void ppa_handle_symbol(struct ppa_request *r) PPA_CTX_SERVER;
+
+#endif

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Request after request on one connection: take the head apart, check who asks, hand over to the routes, decide whether
+ * the connection goes on. A connection without a pending request goes back to the gate, so silence costs no worker.
+ *
+ * Closing with unread input would make the kernel send a reset, which can destroy the answer on its way: after an error
+ * the rest of the input is swallowed for a moment. */
+#include "http/session.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "agent/base/vheap.h"
+#include "http/access.h"
+#include "http/civetweb_embed.h"
+#include "http/net.h"
+#include "http/path.h"
+#include "http/reply.h"
+#include "http/request.h"
+#include "http/routes.h"
+
+enum { SWALLOW_MS = 300, SWALLOW_READS = 64, SWALLOW_STEP = 1024 };
+
+static struct {
+	bool is_loopback; /* set by the keeper before any worker exists */
+} state;
+
+void ppa_session_set_loopback(bool is_loopback)
+{
+	state.is_loopback = is_loopback;
+}
+
+static enum ppa_method method_of(const char *name)
+{
+	if (!strcmp(name, "GET"))
+		return PPA_METHOD_GET;
+	if (!strcmp(name, "HEAD"))
+		return PPA_METHOD_HEAD;
+	return !strcmp(name, "POST") ? PPA_METHOD_POST : PPA_METHOD_OTHER;
+}
+
+/* Split "http://host/path?query" (as proxies get it) or "/path?query"; the host of the first form, NULL for the other.
+ * host points into the path's bytes, so the caller has to be done with it before the path is decoded. */
+static char *split_uri(char *uri, char **path, const char **query)
+{
+	char *host = NULL, *mark = strchr(uri, '?');
+
+	*query = mark ? mark + 1 : NULL;
+	if (mark)
+		*mark = '\0';
+	*path = uri;
+	if (!strncmp(uri, "http://", 7)) {
+		char *slash = strchr(uri + 7, '/');
+
+		host = uri; /* moved down by one to make room for its NUL */
+		*path = slash ? slash : uri + strlen(uri);
+		memmove(host, uri + 7, (size_t)(*path - uri - 7));
+		host[*path - uri - 7] = '\0';
+	}
+	return host;
+}
+
+static void answer(struct ppa_web *w, struct ppa_request *r)
+{
+	const char *host = ppa_web_header(w, "Host");
+	char *uri_host = split_uri((char *)(uintptr_t)ppa_web_uri(w), &r->path, &r->query);
+
+	if (uri_host)
+		host = uri_host;
+	if (state.is_loopback && !ppa_access_host_is_allowed(host)) {
+		ppa_reply_error(r, 403, "Host header is a name: use an IP address or localhost");
+		return;
+	}
+	if (r->path[0] != '/' || !ppa_path_decode(r->path)) {
+		ppa_reply_error(r, 400, "400 Bad Request");
+		return;
+	}
+	ppa_routes_answer(r);
+}
+
+static void refuse(struct ppa_web *w)
+{
+	struct ppa_request r = { .web = w, .method = PPA_METHOD_GET };
+	int status = ppa_web_bad_status(w);
+
+	ppa_reply_error(&r, status,
+			status == 431	? "request header too large"
+			: status == 505 ? "HTTP version not supported"
+					: "400 Bad Request");
+}
+
+static void swallow_rest(int fd)
+{
+	char scrap[SWALLOW_STEP];
+
+	ppa_net_shutdown_write(fd);
+	for (int i = 0; i < SWALLOW_READS; i++) {
+		long n = ppa_net_recv(fd, scrap, sizeof(scrap), 0);
+
+		if (n == -EAGAIN && ppa_net_poll(fd, POLLIN, SWALLOW_MS) > 0)
+			continue;
+		if (n <= 0)
+			break;
+	}
+}
+
+bool ppa_session_serve(struct ppa_web *w, int fd)
+{
+	bool has_more = true;
+
+	ppa_web_attach(w, fd);
+	while (has_more) {
+		struct ppa_request r = { .web = w };
+		enum ppa_web_got got = ppa_web_read_request(w);
+
+		if (got == PPA_WEB_BAD)
+			refuse(w);
+		if (got != PPA_WEB_REQUEST) {
+			swallow_rest(fd);
+			return false;
+		}
+		r.method = method_of(ppa_web_method(w));
+		r.is_http10 = !strcmp(ppa_web_version(w), "1.0");
+		r.keeps_alive = ppa_web_wants_keep_alive(w);
+		answer(w, &r);
+		if (!r.keeps_alive) {
+			if (ppa_web_has_unread_body(w))
+				swallow_rest(fd);
+			return false;
+		}
+		has_more = ppa_web_finish_request(w);
+	}
+	return true;
+}

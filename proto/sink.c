@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A growing buffer in the private heap. It doubles, so that writing n bytes copies at most 2n; a
+ * refused growth is remembered in err, what was written before stays readable, and every later
+ * write is ignored. Rejected: a list of chunks, which would spare the copies but leave each HTTP
+ * writer with two shapes of a body. */
+#include "proto/sink.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "agent/base/vheap.h"
+
+enum { FIRST_BYTES = 4096 };
+
+void ppa_sink_init(struct ppa_sink *s)
+{
+	memset(s, 0, sizeof(*s));
+}
+
+static bool grow(struct ppa_sink *s, size_t need)
+{
+	size_t cap = s->cap ? s->cap : FIRST_BYTES;
+	uint8_t *bytes;
+
+	while (cap < need)
+		cap = cap > SIZE_MAX / 2 ? need : cap * 2;
+	bytes = ppa_vheap_realloc(s->bytes, cap);
+	if (!bytes)
+		return false;
+	s->bytes = bytes;
+	s->cap = cap;
+	return true;
+}
+
+void ppa_sink_write(struct ppa_sink *s, const void *data, size_t len)
+{
+	if (s->err || !len)
+		return;
+	if (len > SIZE_MAX - s->len || (s->len + len > s->cap && !grow(s, s->len + len))) {
+		s->err = -ENOMEM;
+		return;
+	}
+	memcpy(s->bytes + s->len, data, len);
+	s->len += len;
+}
+
+void ppa_sink_free(struct ppa_sink *s)
+{
+	ppa_vheap_free(s->bytes);
+	ppa_sink_init(s);
+}

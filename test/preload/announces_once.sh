@@ -1,0 +1,39 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Promise: who binds says so in one line of the documented form, on standard error; PPROF_LOG=quiet says nothing;
+# PPROF_ADDR_VAR names the variable that is read; the address file tells what the line tells.
+. test/lib.sh
+start "$VICTIMS/idle"
+[ -n "$ADDR" ] || fail "no address told: $(cat "$TMP/err")"
+go
+go
+finish
+[ "$STATUS" = 0 ] || fail "status $STATUS"
+[ "$(cat "$TMP/err")" = "pprofagent: http://$ADDR/debug/pprof/ (pid $PID, idle)" ] || fail "announced: $(cat "$TMP/err")"
+
+AGENT_ENV=(PPROF_LOG=quiet)
+start "$VICTIMS/idle"
+fetch /debug/pprof/cmdline -f -o /dev/null || fail "not serving when quiet"
+go
+go
+finish
+[ -s "$TMP/err" ] && fail "not quiet: $(cat "$TMP/err")"
+
+AGENT_ENV=(PPROF_ADDR=0 PPROF_ADDR_VAR=MY_OWN_NAME MY_OWN_NAME=127.0.0.1:0)
+start "$VICTIMS/idle"
+fetch /debug/pprof/cmdline -f -o /dev/null || fail "PPROF_ADDR_VAR is not followed: $(cat "$TMP/err")"
+go
+go
+finish
+agent_lines 1
+
+AGENT_ENV=("PPROF_ADDR=unix:$TMP/%e-%p.sock")
+start "$VICTIMS/idle"
+[ "$ADDR" = "unix:$TMP/idle-$PID.sock" ] || fail "address told: $ADDR"
+curl -sSf --max-time 5 --unix-socket "$TMP/idle-$PID.sock" http://x/debug/pprof/cmdline -o /dev/null || fail "unix socket"
+go
+go
+finish
+agent_lines 1
+exit 0

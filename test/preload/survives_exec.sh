@@ -1,0 +1,35 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Promise: exec under a running 1000 Hz profile never kills the new program with a pending timer signal, and hands it
+# the signal mask and dispositions the target chose, whichever of the exec functions is called. 500 execs.
+. test/lib.sh
+bare "$VICTIMS/execloop" 7
+[ "$BARE_STATUS" = 5 ] || fail "the victim does not work here: $(cat "$TMP/bare.out")"
+start "$VICTIMS/execloop" "${EXECS:-500}"
+rm "$TMP/addr"
+# Each exec begins the agent anew on another port; whoever it is now is asked for a profile at once.
+(
+	exec 9>&-
+	while kill -0 "$PID" 2>/dev/null; do
+		address=$(cat "$TMP/addr" 2>/dev/null) || continue
+		rm -f "$TMP/addr"
+		curl -s --max-time 5 -w '%{size_upload}\n' -o /dev/null "http://$address/debug/pprof/profile?seconds=1&hz=1000" &
+	done
+	wait
+) >/dev/null 2>&1 &
+STARTED+=("$!")
+curl -s --max-time 5 -o /dev/null "http://$ADDR/debug/pprof/profile?seconds=1&hz=1000" 9>&- &
+sleep 0.3
+has_timers || fail "not being profiled"
+go
+seen=0
+while kill -0 "$PID" 2>/dev/null; do
+	has_timers && seen=$((seen + 1))
+	sleep 0.01
+done
+finish
+[ "$STATUS" = 5 ] || fail "status $STATUS, expected 5: $(tail -3 "$TMP/out" "$TMP/err")"
+grep -qx done "$TMP/out" || fail "$(cat "$TMP/out")"
+[ "$seen" -gt 0 ] || fail "never saw a profiling timer between the execs"
+echo "timers seen armed in $seen looks"

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * execloop COUNT: burn a little in two threads, exec ourselves with COUNT - 1, and so on. At every start the signal
+ * mask, the ignored set and the pending set must be what a program started by a clean exec sees; the first program
+ * set SIGUSR1 ignored and SIGUSR2 blocked, which must survive. Prints "done" at the end. Each of the exec functions
+ * has its turn. A pending timer signal that survived an exec would kill the new program. */
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+
+#include "victim.h"
+
+extern char **environ;
+
+static void *burner(void *arg)
+{
+	for (;;)
+		victim_burn_ns(1000000);
+	return arg;
+}
+
+static void check_line(const char *key, uint64_t expected)
+{
+	char line[128], want[64];
+	FILE *f = fopen("/proc/self/status", "re");
+
+	snprintf(want, sizeof(want), "%s:\t%016llx\n", key, (unsigned long long)expected);
+	while (f && fgets(line, sizeof(line), f)) {
+		if (strncmp(line, key, strlen(key)) || line[strlen(key)] != ':')
+			continue;
+		if (strcmp(line, want)) {
+			printf("BROKEN: %s but expected %s", line, want);
+			fflush(stdout);
+			_exit(98);
+		}
+	}
+	if (f)
+		fclose(f);
+}
+
+int main(int argc, char **argv)
+{
+	long count = victim_arg(argc, argv, 1, 10);
+	int is_first = argc < 3;
+	char next[32], *args[] = { argv[0], next, (char *)"again", NULL };
+	sigset_t blocked;
+	pthread_t t;
+
+	if (is_first) {
+		victim_gate();
+		signal(SIGUSR1, SIG_IGN);
+		sigemptyset(&blocked);
+		sigaddset(&blocked, SIGUSR2);
+		sigprocmask(SIG_SETMASK, &blocked, NULL);
+	} else {
+		check_line("SigBlk", 1ull << (SIGUSR2 - 1));
+		check_line("SigIgn", 1ull << (SIGUSR1 - 1));
+		check_line("SigPnd", 0);
+		check_line("ShdPnd", 0);
+	}
+	if (count == 0) {
+		puts("done");
+		return 5;
+	}
+	victim_check(!pthread_create(&t, NULL, burner, NULL), "pthread_create");
+	victim_burn_ns(6000000);
+	snprintf(next, sizeof(next), "%ld", count - 1);
+	switch (count % 7) {
+	case 0:
+		execv(argv[0], args);
+		break;
+	case 1:
+		execve(argv[0], args, environ);
+		break;
+	case 2:
+		execvp(argv[0], args);
+		break;
+	case 3:
+		execl(argv[0], argv[0], next, "again", (char *)NULL);
+		break;
+	case 4:
+		execlp(argv[0], argv[0], next, "again", (char *)NULL);
+		break;
+	case 5:
+		execle(argv[0], argv[0], next, "again", (char *)NULL, environ);
+		break;
+	default:
+		fexecve(open(argv[0], O_RDONLY | O_CLOEXEC), args, environ);
+	}
+	victim_check(0, "exec returned");
+	return 1;
+}
