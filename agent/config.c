@@ -20,6 +20,7 @@ struct setting {
 	const char *def;
 	int min, max;	    /* NUMBER */
 	const char *choice; /* FLAG: the word that sets it; the default word is def */
+	const char *shown;  /* the default in the README, where def is too long for a table */
 	const char *help;
 };
 
@@ -29,18 +30,18 @@ struct setting {
 	"su-exec,setpriv,runuser,nice,nohup,timeout,chroot,s6-supervise,runsv"
 
 static const struct setting settings[] = {
-	{ "ADDR", TEXT, offsetof(struct ppa_config, addr), "", 0, 0, NULL,
+	{ "ADDR", TEXT, offsetof(struct ppa_config, addr), "", 0, 0, NULL, NULL,
 	  "where to listen: `:6060`, `127.0.0.1:6060`, `[::1]:6060`, `localhost:6060`, `6060` (loopback), `:0` (a free "
 	  "port), `unix:/path` with `%p` (pid) and `%e` (program); empty or `0`: off" },
-	{ "ADDR_VAR", TEXT, (size_t)-1, "", 0, 0, NULL,
+	{ "ADDR_VAR", TEXT, (size_t)-1, "", 0, 0, NULL, NULL,
 	  "name of another variable to read the address from, as in `PPROF_ADDR_VAR=HCO_PPROF_ADDR`" },
-	{ "ADDR_FILE", TEXT, offsetof(struct ppa_config, addr_file), "", 0, 0, NULL,
+	{ "ADDR_FILE", TEXT, offsetof(struct ppa_config, addr_file), "", 0, 0, NULL, NULL,
 	  "file to write the bound address to, for `:0`" },
-	{ "SKIP", TEXT, offsetof(struct ppa_config, skip), SHIMS, 0, 0, NULL,
+	{ "SKIP", TEXT, offsetof(struct ppa_config, skip), SHIMS, 0, 0, NULL, "sh,bash,…",
 	  "programs that do not listen, comma separated; the default names the usual shells and init shims" },
-	{ "CPU_HZ", NUMBER, offsetof(struct ppa_config, cpu_hz), "100", 1, 1000, NULL,
+	{ "CPU_HZ", NUMBER, offsetof(struct ppa_config, cpu_hz), "100", 1, 1000, NULL, NULL,
 	  "CPU samples a second of CPU time and thread, where a request has no `hz=`" },
-	{ "LOG", FLAG, offsetof(struct ppa_config, quiet), "info", 0, 0, "quiet",
+	{ "LOG", FLAG, offsetof(struct ppa_config, quiet), "info", 0, 0, "quiet", NULL,
 	  "`info` or `quiet`: whether the agent may write its line to standard error" },
 };
 
@@ -160,10 +161,12 @@ bool ppa_config_lists(const char *list, const char *program)
 int ppa_config_describe(unsigned row, char *buf, int cap)
 {
 	const struct setting *s = &settings[row];
+	const char *def, *quote;
 
 	if (row >= PPA_ARRAY_LEN(settings))
 		return 0;
-	return snprintf(buf, (size_t)cap, "| `PPROF_%s` | %s%s%s | %s |", s->name, *s->def ? "`" : "",
-			*s->def ? (s->def == settings[3].def ? "sh,bash,…" : s->def) : "–", *s->def ? "`" : "",
+	def = s->shown ? s->shown : s->def;
+	quote = *def ? "`" : "";
+	return snprintf(buf, (size_t)cap, "| `PPROF_%s` | %s%s%s | %s |", s->name, quote, *def ? def : "–", quote,
 			s->help);
 }

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -30,22 +31,33 @@
 extern char **environ;
 
 static struct ppa_config config;
-static char program[64];
 
-/* Base name of the program file; of a script that is the interpreter, as it should be. */
+/* The program by its file (shims are recognised by it: busybox is busybox under any name) and as it was called (what
+ * people know it by: redis-server, whose file is redis-check-rdb). */
+static char program_file[256];
+static char program_name[16];
+
 static void find_program(void)
 {
-	char path[4096];
+	static char path[4096]; /* too large for a constructor's stack, which may be anyone's */
 	long n = ppa_syscall(SYS_readlinkat, AT_FDCWD, (long)"/proc/self/exe", (long)path, sizeof(path) - 1, 0, 0);
 	const char *base;
+	size_t len;
 
-	if (n <= 0) {
-		strcpy(program, "unknown"); /* no /proc */
-		return;
-	}
+	ppa_syscall(SYS_prctl, PR_GET_NAME, (long)program_name, 0, 0, 0, 0);
+	if (n <= 0)
+		return; /* no /proc */
 	path[n] = '\0';
 	base = strrchr(path, '/');
-	strncpy(program, base ? base + 1 : path, sizeof(program) - 1);
+	base = base ? base + 1 : path;
+	len = strlen(base);
+	if (len < sizeof(program_file))
+		memcpy(program_file, base, len + 1);
+}
+
+static bool is_shim(void)
+{
+	return ppa_config_lists(config.skip, program_file) || ppa_config_lists(config.skip, program_name);
 }
 
 static void start_server(bool is_fork_child)
@@ -53,7 +65,7 @@ static void start_server(bool is_fork_child)
 	struct ppa_server_options o = {
 		.addr = config.addr,
 		.addr_file = config.addr_file,
-		.program = program,
+		.program = program_name,
 		.is_fork_child = is_fork_child,
 	};
 	int err = ppa_server_start(&o);
@@ -118,7 +130,7 @@ __attribute__((constructor)) static void init(void)
 	ppa_log_init();
 	ppa_config_read(environ, &config);
 	find_program();
-	if (!ppa_config_lists(config.skip, program) && is_usable()) {
+	if (!is_shim() && is_usable()) {
 		free_own_signal();
 		ppa_random_seed();
 		ppa_threads_adopt_main((uintptr_t)environ);

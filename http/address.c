@@ -85,9 +85,7 @@ static int parse_host(const char *host, size_t len, bool in_brackets, struct ppa
 		return 0;
 	}
 	out->kind = PPA_ADDRESS_IP4;
-	if (!strcmp(literal, "localhost"))
-		strcpy(literal, "127.0.0.1");
-	return inet_pton(AF_INET, literal, out->ip) == 1 ? 0 : -EINVAL;
+	return inet_pton(AF_INET, strcmp(literal, "localhost") ? literal : "127.0.0.1", out->ip) == 1 ? 0 : -EINVAL;
 }
 
 static int parse_tcp(const char *text, size_t len, struct ppa_address *out, const char **why)
@@ -144,8 +142,8 @@ int ppa_address_parse(const char *text, struct ppa_address *out, const char **wh
 
 bool ppa_address_is_loopback(const struct ppa_address *a)
 {
-	static const uint8_t one[16] = { [15] = 1 };
-	static const uint8_t mapped[13] = { [10] = 0xff, [11] = 0xff, [12] = 127 };
+	static const uint8_t one[16] = {[15] = 1};
+	static const uint8_t mapped[13] = {[10] = 0xff, [11] = 0xff, [12] = 127};
 
 	switch (a->kind) {
 	case PPA_ADDRESS_IP4:

@@ -31,8 +31,8 @@ enum { PPA_ADDRESS_PATH_MAX = 256 };
 
 struct ppa_address {
 	enum ppa_address_kind kind;
-	uint8_t ip[16]; /* network order; the first 4 for IP4 */
-	uint16_t port;  /* host order; 0: any free one */
+	uint8_t ip[16];			    /* network order; the first 4 for IP4 */
+	uint16_t port;			    /* host order; 0: any free one */
 	char pattern[PPA_ADDRESS_PATH_MAX]; /* UNIX: the path with its % still in place */
 };
 

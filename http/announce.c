@@ -58,13 +58,13 @@ static int write_new(const char *path, const char *text, size_t len)
 
 void ppa_announce_file(const struct ppa_listener *l, const char *file, pid_t pid)
 {
-	char text[PPA_LISTEN_TEXT_MAX + 1], beside[FILE_PATH_MAX];
+	char where[PPA_LISTEN_TEXT_MAX], text[PPA_LISTEN_TEXT_MAX + 1], beside[FILE_PATH_MAX];
 	int err;
 
 	if (!*file)
 		return;
-	ppa_listen_text(l, text);
-	strcat(text, "\n");
+	ppa_listen_text(l, where);
+	snprintf(text, sizeof(text), "%s\n", where);
 	snprintf(beside, sizeof(beside), "%s.%d.tmp", file, (int)pid);
 	err = write_new(beside, text, strlen(text));
 	if (!err)
@@ -72,5 +72,5 @@ void ppa_announce_file(const struct ppa_listener *l, const char *file, pid_t pid
 	if (!err)
 		return;
 	ppa_syscall(SYS_unlinkat, AT_FDCWD, (long)beside, 0, 0, 0, 0);
-	ppa_log("cannot write the address to %s: %s", file, ppa_net_error_text(-err));
+	ppa_log("cannot write PPROF_ADDR_FILE %s: %s", file, ppa_net_error_text(-err));
 }

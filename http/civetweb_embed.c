@@ -66,14 +66,8 @@ static int web_poll(struct pollfd *p, nfds_t n, int timeout_ms)
 	return seen < 0 ? -1 : seen > 0;
 }
 
-static ssize_t web_recv(int fd, void *buf, size_t len, int flags)
-{
-	long n = ppa_net_recv(fd, buf, len, flags);
-
-	if (n < 0)
-		errno = (int)-n;
-	return n < 0 ? -1 : n;
-}
+struct mg_connection;
+static ssize_t web_recv(struct mg_connection *conn, void *buf, size_t len);
 
 static int web_clock_gettime(clockid_t clock, struct timespec *ts)
 {
@@ -89,7 +83,7 @@ static int web_clock_gettime(clockid_t clock, struct timespec *ts)
 #define realloc ppa_vheap_realloc
 #define free ppa_vheap_free
 #define poll web_poll
-#define recv web_recv
+#define recv(fd, buf, len, flags) web_recv(conn, buf, len)
 #define clock_gettime web_clock_gettime
 /* A ppa_web is used by one thread only, so civetweb's locks have nothing to protect. */
 #define pthread_mutex_lock(m) ((void)(m), 0)
@@ -140,12 +134,35 @@ static int web_clock_gettime(clockid_t clock, struct timespec *ts)
 #include "civetweb.c"
 #pragma GCC diagnostic pop
 
+enum { NS_A_BYTE = 1000000000 / (32 << 10) }; /* 32 KiB a second at least */
+
 struct ppa_web {
 	struct mg_context ctx;
 	struct mg_connection conn;
-	int bad_status; /* of the request last read, 0 if it was well formed */
+	int bad_status;	   /* of the request last read, 0 if it was well formed */
+	uint64_t asked_ns; /* when we began to read it */
+	uint64_t received; /* bytes since */
 	char buf[PPA_WEB_HEAD_MAX];
 };
+
+/* civetweb's timeouts start anew with each byte. Here a sender is held to a rate, so that a body which drips in cannot
+ * keep a worker: the time allowed grows only with what has arrived. */
+static ssize_t web_recv(struct mg_connection *conn, void *buf, size_t len)
+{
+	struct ppa_web *w = (struct ppa_web *)((char *)conn - offsetof(struct ppa_web, conn));
+	uint64_t allowed_ns = PPA_WEB_REQUEST_SECONDS * 1000000000ULL + w->received * NS_A_BYTE;
+	long n;
+
+	if (ppa_sys_clock_ns(CLOCK_MONOTONIC) - w->asked_ns > allowed_ns)
+		n = -ETIMEDOUT;
+	else
+		n = ppa_net_recv(conn->client.sock, buf, len, 0);
+	if (n < 0)
+		errno = (int)-n;
+	else
+		w->received += (uint64_t)n;
+	return n < 0 ? -1 : n;
+}
 
 struct ppa_web *ppa_web_new(void)
 {
@@ -156,9 +173,10 @@ struct ppa_web *ppa_web_new(void)
 	/* Options are only read on the paths we use, so the table's literals need no copies. */
 	for (int i = 0; config_options[i].name; i++)
 		w->ctx.dd.config[i] = (char *)(uintptr_t)config_options[i].default_value;
-	w->ctx.dd.config[ENABLE_KEEP_ALIVE] = (char *)(uintptr_t)"yes";
-	w->ctx.dd.config[REQUEST_TIMEOUT] = (char *)(uintptr_t)"10000"; /* PPA_WEB_REQUEST_SECONDS */
-	w->ctx.dd.config[KEEP_ALIVE_TIMEOUT] = w->ctx.dd.config[REQUEST_TIMEOUT];
+	w->ctx.dd.config[ENABLE_KEEP_ALIVE] = (char *)(uintptr_t) "yes";
+	w->ctx.dd.config[REQUEST_TIMEOUT] = (char *)(uintptr_t) "10000"; /* PPA_WEB_REQUEST_SECONDS */
+	/* For the rest of a head that came together with the request before it; all other waiting is the gate's. */
+	w->ctx.dd.config[KEEP_ALIVE_TIMEOUT] = (char *)(uintptr_t) "1000";
 	w->ctx.context_type = CONTEXT_SERVER;
 	w->ctx.max_request_size = sizeof(w->buf);
 	w->conn.phys_ctx = &w->ctx;
@@ -190,16 +208,22 @@ enum ppa_web_got ppa_web_read_request(struct ppa_web *w)
 	 * would otherwise continue in the remains of an older request. */
 	memset(w->buf + w->conn.data_len, 0, sizeof(w->buf) - (size_t)w->conn.data_len);
 	w->bad_status = 0;
+	w->received = 0;
+	w->asked_ns = ppa_sys_clock_ns(CLOCK_MONOTONIC);
 	if (get_request(&w->conn, why, sizeof(why), &status)) {
 		const char *version = w->conn.request_info.http_version;
 
-		if (!strcmp(version, "1.1") || !strcmp(version, "1.0"))
+		/* Empty lines before a request would be counted as its whole head and the request answered twice. */
+		if (w->conn.request_info.request_method != w->buf)
+			status = 400;
+		else if (!strcmp(version, "1.1") || !strcmp(version, "1.0"))
 			return PPA_WEB_REQUEST;
-		status = 505;
+		else
+			status = 505;
+	} else if (w->conn.data_len >= w->conn.buf_size) {
+		status = 431;
 	}
-	if (status == 0 || w->conn.request_len == -1)
-		status = w->conn.data_len > 0 && !ppa_web_is_gone(w) ? 400 : 0;
-	w->bad_status = status == 413 ? 431 : status;
+	w->bad_status = status == 411 ? 400 : status; /* 411 is for a missing Content-Length, not for a bad one */
 	return status ? PPA_WEB_BAD : PPA_WEB_NONE;
 }
 
@@ -252,8 +276,8 @@ bool ppa_web_has_unread_body(const struct ppa_web *w)
 
 bool ppa_web_finish_request(struct ppa_web *w)
 {
-	/* Chunked bodies are read past the buffer's count of them, so nothing of the next request may be left there. */
-	int64_t used = w->conn.is_chunked ? w->conn.data_len : w->conn.request_len + w->conn.content_len;
+	/* What has been consumed beyond the buffer went from the socket to the reader directly. */
+	int64_t used = w->conn.request_len + w->conn.consumed_content;
 
 	if (used > w->conn.data_len)
 		used = w->conn.data_len;

@@ -15,16 +15,16 @@
 struct ppa_web;
 
 enum {
-	PPA_WEB_HEAD_MAX = 32 << 10,     /* bytes of request line and headers together */
-	PPA_WEB_REQUEST_SECONDS = 10,    /* for a request's head, and for each step of its body */
-	PPA_WEB_SEND_IDLE_MS = 10000,    /* a peer that takes nothing for so long is given up */
+	PPA_WEB_HEAD_MAX = 32 << 10,  /* bytes of request line and headers together */
+	PPA_WEB_REQUEST_SECONDS = 10, /* for a request's head, and for each step of its body */
+	PPA_WEB_SEND_IDLE_MS = 10000, /* a peer that takes nothing for so long is given up */
 };
 
 /* Result of ppa_web_read_request. */
 enum ppa_web_got {
 	PPA_WEB_REQUEST, /* the accessors below are valid until the next read */
-	PPA_WEB_NONE,    /* peer closed or timed out: close */
-	PPA_WEB_BAD,     /* answer ppa_web_bad_status, then close */
+	PPA_WEB_NONE,	 /* peer closed or timed out: close */
+	PPA_WEB_BAD,	 /* answer ppa_web_bad_status, then close */
 };
 
 /* Memory for one connection at a time, from the private heap; NULL when that is exhausted. Context: server. */

@@ -170,7 +170,8 @@ unsigned ppa_gate_expire(void)
 	for (struct entry *e = gate.entries; gate.count > 0 && e < gate.entries + PPA_GATE_MAX; e++) {
 		uint64_t limit = e->is_idle ? PPA_GATE_IDLE_SECONDS : PPA_GATE_NEW_SECONDS;
 
-		if (e->fd_plus_1 && now - e->since_ns > limit * NS_A_SECOND)
+		/* A worker may have added the entry after now was read: since_ns can be the later. */
+		if (e->fd_plus_1 && e->since_ns + limit * NS_A_SECOND < now)
 			ppa_sys_close(take_locked(e));
 	}
 	left = gate.count;

@@ -11,8 +11,8 @@
 #include "agent/base/attr.h"
 
 enum {
-	PPA_GATE_MAX = 256,        /* connections waiting at a time; beyond, the one that has waited longest is closed */
-	PPA_GATE_NEW_SECONDS = 10, /* from accept to a whole head */
+	PPA_GATE_MAX = 256, /* connections waiting at a time; beyond, the one that has waited longest is closed */
+	PPA_GATE_NEW_SECONDS = 10,  /* from accept to a whole head */
 	PPA_GATE_IDLE_SECONDS = 30, /* between requests of one connection */
 };
 

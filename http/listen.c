@@ -45,7 +45,7 @@ static unsigned long long hash_path(const char *path)
 /* The descriptor, or -EADDRINUSE when another agent has it. */
 static int take_lock(const struct ppa_address *a, const char *path)
 {
-	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	struct sockaddr_un sa = {.sun_family = AF_UNIX};
 	char *name = sa.sun_path + 1; /* a leading NUL: abstract */
 	size_t cap = sizeof(sa.sun_path) - 1;
 	int n, fd, err;
@@ -74,7 +74,7 @@ static int finish(struct ppa_listener *l, const struct sockaddr *sa, socklen_t l
 
 static int bind_ip4(struct ppa_listener *l, const uint8_t *ip)
 {
-	struct sockaddr_in sa = { .sin_family = AF_INET, .sin_port = htons(l->address.port) };
+	struct sockaddr_in sa = {.sin_family = AF_INET, .sin_port = htons(l->address.port)};
 
 	memcpy(&sa.sin_addr, ip, sizeof(sa.sin_addr));
 	l->fd = ppa_net_socket(AF_INET, SOCK_STREAM);
@@ -86,7 +86,7 @@ static int bind_ip4(struct ppa_listener *l, const uint8_t *ip)
 
 static int bind_ip6(struct ppa_listener *l, const uint8_t *ip)
 {
-	struct sockaddr_in6 sa = { .sin6_family = AF_INET6, .sin6_port = htons(l->address.port) };
+	struct sockaddr_in6 sa = {.sin6_family = AF_INET6, .sin6_port = htons(l->address.port)};
 
 	memcpy(&sa.sin6_addr, ip, sizeof(sa.sin6_addr));
 	l->fd = ppa_net_socket(AF_INET6, SOCK_STREAM);
@@ -180,7 +180,7 @@ static bool is_stale(const struct sockaddr_un *sa)
 
 static int bind_unix(struct ppa_listener *l)
 {
-	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	struct sockaddr_un sa = {.sun_family = AF_UNIX};
 	int err;
 
 	memcpy(sa.sun_path, l->path, sizeof(sa.sun_path));

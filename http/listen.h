@@ -14,11 +14,11 @@
 enum { PPA_LISTEN_PATH_MAX = 108, PPA_LISTEN_TEXT_MAX = 128 };
 
 struct ppa_listener {
-	int fd;      /* non-blocking, listening; -1 if closed */
-	int lock_fd; /* says to other agents that we hold the address; -1 if there is none */
-	struct ppa_address address; /* port is the real one */
+	int fd;				/* non-blocking, listening; -1 if closed */
+	int lock_fd;			/* says to other agents that we hold the address; -1 if there is none */
+	struct ppa_address address;	/* port is the real one */
 	char path[PPA_LISTEN_PATH_MAX]; /* UNIX: the file */
-	bool is_held_by_agent;      /* after -EADDRINUSE: the holder is another process with this library */
+	bool is_held_by_agent;		/* after -EADDRINUSE: the holder is another process with this library */
 };
 
 /* Bind and listen. 0, or -errno with nothing left open: -EADDRINUSE when someone listens there, -EEXIST when the path

@@ -80,8 +80,8 @@ long ppa_net_send(int fd, const void *buf, size_t len)
 
 int ppa_net_poll(int fd, short events, int timeout_ms)
 {
-	struct pollfd p = { .fd = fd, .events = events };
-	struct timespec ts = { timeout_ms / 1000, (long)(timeout_ms % 1000) * NS_PER_MS };
+	struct pollfd p = {.fd = fd, .events = events};
+	struct timespec ts = {timeout_ms / 1000, (long)(timeout_ms % 1000) * NS_PER_MS};
 	long n = ppa_syscall(SYS_ppoll, (long)&p, 1, timeout_ms < 0 ? 0 : (long)&ts, 0, 8, 0);
 
 	return n < 0 ? (int)n : n == 0 ? 0 : p.revents;
@@ -134,7 +134,7 @@ int ppa_net_epoll_create(void)
 
 int ppa_net_epoll_ctl(int epoll_fd, int op, int fd, uint32_t events, uint64_t data)
 {
-	struct epoll_event ev = { .events = events, .data = { .u64 = data } };
+	struct epoll_event ev = {.events = events, .data = {.u64 = data}};
 
 	return (int)ppa_syscall(SYS_epoll_ctl, epoll_fd, op, fd, (long)&ev, 0, 0);
 }
@@ -146,7 +146,7 @@ int ppa_net_epoll_wait(int epoll_fd, struct epoll_event *ev, int n, int timeout_
 
 void ppa_net_sleep_ms(int ms)
 {
-	struct timespec left = { ms / 1000, (long)(ms % 1000) * NS_PER_MS };
+	struct timespec left = {ms / 1000, (long)(ms % 1000) * NS_PER_MS};
 
 	while (ppa_syscall(SYS_nanosleep, (long)&left, (long)&left, 0, 0, 0, 0) == -EINTR)
 		;
@@ -158,24 +158,24 @@ const char *ppa_net_error_text(int err)
 		int err;
 		const char *text;
 	} texts[] = {
-		{ EACCES, "permission denied" },
-		{ EPERM, "not permitted" },
-		{ EADDRINUSE, "address in use" },
-		{ EADDRNOTAVAIL, "no such address on this machine" },
-		{ EAFNOSUPPORT, "address family not supported" },
-		{ ENOENT, "no such directory" },
-		{ ENOTDIR, "not a directory" },
-		{ EISDIR, "is a directory" },
-		{ EEXIST, "exists and is not a socket" },
-		{ EROFS, "read-only file system" },
-		{ ENAMETOOLONG, "path too long" },
-		{ ELOOP, "too many symbolic links" },
-		{ ENOSPC, "no space left" },
-		{ ENOMEM, "out of memory" },
-		{ ENOBUFS, "out of socket memory" },
-		{ EMFILE, "too many open files" },
-		{ ENFILE, "too many open files in the system" },
-		{ EINVAL, "invalid argument" },
+		{EACCES, "permission denied"},
+		{EPERM, "not permitted"},
+		{EADDRINUSE, "address in use"},
+		{EADDRNOTAVAIL, "no such address on this machine"},
+		{EAFNOSUPPORT, "address family not supported"},
+		{ENOENT, "no such directory"},
+		{ENOTDIR, "not a directory"},
+		{EISDIR, "is a directory"},
+		{EEXIST, "exists and is not a socket"},
+		{EROFS, "read-only file system"},
+		{ENAMETOOLONG, "path too long"},
+		{ELOOP, "too many symbolic links"},
+		{ENOSPC, "no space left"},
+		{ENOMEM, "out of memory"},
+		{ENOBUFS, "out of socket memory"},
+		{EMFILE, "too many open files"},
+		{ENFILE, "too many open files in the system"},
+		{EINVAL, "invalid argument"},
 	};
 
 	for (size_t i = 0; i < PPA_ARRAY_LEN(texts); i++) {

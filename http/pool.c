@@ -31,7 +31,7 @@ static struct {
 	/* Protects all but wake; a leaf. Taken by the keeper and the workers. */
 	struct ppa_lock lock;
 	unsigned nworkers; /* threads started and not yet leaving */
-	unsigned nidle;    /* of these, waiting for a connection or just about to */
+	unsigned nidle;	   /* of these, waiting for a connection or just about to */
 	unsigned head, nqueued;
 	int queue[PPA_POOL_QUEUE_MAX];
 	/* Futex: grows with each submission. */

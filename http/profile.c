@@ -89,7 +89,7 @@ static void reply_profile(struct ppa_request *r, struct ppa_snapshot *snapshot)
 
 void ppa_handle_profile(struct ppa_request *r)
 {
-	struct ppa_cpu_request req = { .is_cancelled = client_is_gone, .arg = r->web };
+	struct ppa_cpu_request req = {.is_cancelled = client_is_gone, .arg = r->web};
 	struct ppa_snapshot *snapshot = NULL;
 	const char *why;
 	int err;

@@ -36,12 +36,8 @@ static const char *reason_of(int status)
 		return "Not Found";
 	case 405:
 		return "Method Not Allowed";
-	case 411:
-		return "Length Required";
 	case 413:
 		return "Request Entity Too Large";
-	case 417:
-		return "Expectation Failed";
 	case 431:
 		return "Request Header Fields Too Large";
 	case 500:
@@ -147,21 +143,21 @@ void ppa_reply_send(struct ppa_request *r, const struct ppa_reply *h, const void
 
 void ppa_reply_ok(struct ppa_request *r, const char *type, const char *attachment, const void *body, size_t len)
 {
-	struct ppa_reply h = { .status = 200, .type = type, .attachment = attachment };
+	struct ppa_reply h = {.status = 200, .type = type, .attachment = attachment};
 
 	send_reply(r, &h, body, (long long)len);
 }
 
 void ppa_reply_ok_head(struct ppa_request *r, const char *type, const char *attachment)
 {
-	struct ppa_reply h = { .status = 200, .type = type, .attachment = attachment };
+	struct ppa_reply h = {.status = 200, .type = type, .attachment = attachment};
 
 	send_reply(r, &h, NULL, -1);
 }
 
 void ppa_reply_error(struct ppa_request *r, int status, const char *line)
 {
-	struct ppa_reply h = { .status = status, .type = PPA_TYPE_TEXT };
+	struct ppa_reply h = {.status = status, .type = PPA_TYPE_TEXT};
 	char body[256];
 	int n = snprintf(body, sizeof(body), "%s\n", line);
 
@@ -172,7 +168,7 @@ void ppa_reply_error(struct ppa_request *r, int status, const char *line)
 
 void ppa_reply_redirect(struct ppa_request *r, int status, const char *location)
 {
-	struct ppa_reply h = { .status = status, .type = PPA_TYPE_HTML, .location = location };
+	struct ppa_reply h = {.status = status, .type = PPA_TYPE_HTML, .location = location};
 
 	send_reply(r, &h, NULL, 0);
 }

@@ -16,10 +16,10 @@
 
 struct ppa_reply {
 	int status;
-	const char *type;       /* Content-Type */
+	const char *type;	/* Content-Type */
 	const char *attachment; /* file name of Content-Disposition, NULL for none */
-	const char *location;   /* NULL for none */
-	const char *allow;      /* NULL for none */
+	const char *location;	/* NULL for none */
+	const char *allow;	/* NULL for none */
 };
 
 /* Send head and body; to HEAD the head alone. A connection that breaks meanwhile is the client's loss: the request is

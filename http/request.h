@@ -19,10 +19,10 @@ enum ppa_method {
 struct ppa_request {
 	struct ppa_web *web;
 	enum ppa_method method;
-	char *path;        /* decoded, cleaned up */
+	char *path;	   /* decoded, cleaned up */
 	const char *query; /* raw, NULL if there is none */
 	bool is_http10;
-	bool keeps_alive; /* cleared by whoever finds that the connection must end */
+	bool keeps_alive;    /* cleared by whoever finds that the connection must end */
 	bool is_under_pprof; /* path begins with /debug/pprof/: errors carry X-Go-Pprof */
 };
 

@@ -3,8 +3,8 @@
  * From path to handler. Order of the checks is Go's: the path is cleaned up by a redirect first, then method, then name,
  * then the handler looks at its parameters.
  *
- * A request that occupies its worker for long is counted; above the limit it is refused at once with 503, so that the
- * index, symbols and the error texts stay reachable whatever scrapers do. Nothing queues here. */
+ * A request that may occupy its worker for long is counted; above the limit it is refused at once with 503, so that the
+ * rest stays reachable whatever scrapers do. Nothing queues here. */
 #include "http/routes.h"
 
 #include <stdatomic.h>
@@ -17,21 +17,21 @@
 enum { GET_HEAD = PPA_METHOD_GET | PPA_METHOD_HEAD, LOCATION_MAX = 1024 };
 
 static const struct ppa_route routes[] = {
-	{ "", GET_HEAD, ppa_handle_index, PPA_TYPE_HTML, NULL, false },
-	{ "cmdline", GET_HEAD, ppa_handle_cmdline, PPA_TYPE_TEXT,
-	  "The command line of the program, arguments separated by NUL bytes.", false },
-	{ "profile", GET_HEAD, ppa_handle_profile, PPA_TYPE_BYTES,
-	  "CPU profile of all threads. Parameters: seconds (default 30), hz (samples a second of CPU time, 1 to 1000), "
-	  "labels=tid (tell threads apart). Open it with go tool pprof.",
-	  true },
-	{ "symbol", GET_HEAD | PPA_METHOD_POST, ppa_handle_symbol, PPA_TYPE_TEXT,
-	  "Names of the functions at the addresses in the query or body, which are separated by plus signs.", false },
+	{"", GET_HEAD, ppa_handle_index, PPA_TYPE_HTML, NULL, false},
+	{"cmdline", GET_HEAD, ppa_handle_cmdline, PPA_TYPE_TEXT,
+	 "The command line of the program, arguments separated by NUL bytes.", false},
+	{"profile", GET_HEAD, ppa_handle_profile, PPA_TYPE_BYTES,
+	 "CPU profile of all threads. Parameters: seconds (default 30), hz (samples a second of CPU time, 1 to 1000), "
+	 "labels=tid (tell threads apart). Open it with go tool pprof.",
+	 true},
+	{"symbol", GET_HEAD | PPA_METHOD_POST, ppa_handle_symbol, PPA_TYPE_TEXT,
+	 "Names of the functions at the addresses in the query or body, which are separated by plus signs.", false},
 	/* pprof's client asks for this name where it does not recognise the path of the profile. */
-	{ "symbolz", GET_HEAD | PPA_METHOD_POST, ppa_handle_symbol, PPA_TYPE_TEXT, NULL, false },
+	{"symbolz", GET_HEAD | PPA_METHOD_POST, ppa_handle_symbol, PPA_TYPE_TEXT, NULL, false},
 };
 
 static struct {
-	_Atomic int collections; /* running now */
+	_Atomic int collections, bodies; /* running now */
 } state;
 
 const struct ppa_route *ppa_routes_at(size_t i)
@@ -94,22 +94,26 @@ static void refuse_method(struct ppa_request *r, unsigned methods)
 	ppa_reply_send(r, &h, body, sizeof(body) - 1);
 }
 
-static void run(struct ppa_request *r, const struct ppa_route *route)
+static void run_counted(struct ppa_request *r, const struct ppa_route *route, _Atomic int *running, int limit)
 {
-	if (!(route->methods & r->method)) {
-		refuse_method(r, route->methods);
-		return;
-	}
-	if (!route->is_collection || r->method == PPA_METHOD_HEAD) {
-		route->handle(r);
-		return;
-	}
 	/* Relaxed: the number orders nothing, an increment is never lost. */
-	if (atomic_fetch_add_explicit(&state.collections, 1, memory_order_relaxed) < PPA_ROUTES_COLLECTIONS_MAX)
+	if (atomic_fetch_add_explicit(running, 1, memory_order_relaxed) < limit)
 		route->handle(r);
 	else
-		ppa_reply_error(r, 503, "too many profiles are being collected, try again later");
-	atomic_fetch_sub_explicit(&state.collections, 1, memory_order_relaxed);
+		ppa_reply_error(r, 503, "too many requests of this kind are running, try again later");
+	atomic_fetch_sub_explicit(running, 1, memory_order_relaxed);
+}
+
+static void run(struct ppa_request *r, const struct ppa_route *route)
+{
+	if (!(route->methods & r->method))
+		refuse_method(r, route->methods);
+	else if (r->method == PPA_METHOD_POST)
+		run_counted(r, route, &state.bodies, PPA_ROUTES_BODIES_MAX);
+	else if (route->is_collection && r->method == PPA_METHOD_GET)
+		run_counted(r, route, &state.collections, PPA_ROUTES_COLLECTIONS_MAX);
+	else
+		route->handle(r);
 }
 
 void ppa_routes_answer(struct ppa_request *r)
@@ -150,4 +154,5 @@ void ppa_routes_answer(struct ppa_request *r)
 void ppa_routes_reset(void)
 {
 	atomic_store_explicit(&state.collections, 0, memory_order_relaxed);
+	atomic_store_explicit(&state.bodies, 0, memory_order_relaxed);
 }

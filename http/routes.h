@@ -12,9 +12,10 @@
 
 #define PPA_ROUTES_PREFIX "/debug/pprof/"
 
-/* Requests that may occupy a worker for minutes at the same time: 16 CPU profiles, one that is being refused and one to
- * spare. The rest of the workers is always left for people. */
-enum { PPA_ROUTES_COLLECTIONS_MAX = 18 };
+/* How many of the 24 workers requests of one sort may occupy. Collections last minutes: 16 CPU profiles, one that is
+ * being refused and one to spare. Bodies last as long as a client takes to send them. The rest is always left for the
+ * index, command line and error texts. */
+enum { PPA_ROUTES_COLLECTIONS_MAX = 18, PPA_ROUTES_BODIES_MAX = 4 };
 
 struct ppa_route {
 	const char *name; /* the path below the prefix, "" for the index */
@@ -33,11 +34,11 @@ const struct ppa_route *ppa_routes_find(const char *name) PPA_CTX_ANY;
 
 /* Where a path leads, as far as the path alone can tell. Context: any; pure. */
 enum ppa_routes_target {
-	PPA_TARGET_ROOT,    /* / */
-	PPA_TARGET_ADD_SLASH, /* /debug/pprof */
-	PPA_TARGET_ROUTE,   /* *route is set */
+	PPA_TARGET_ROOT,	    /* / */
+	PPA_TARGET_ADD_SLASH,	    /* /debug/pprof */
+	PPA_TARGET_ROUTE,	    /* *route is set */
 	PPA_TARGET_UNKNOWN_PROFILE, /* below the prefix, but not in the table */
-	PPA_TARGET_NOTHING, /* elsewhere */
+	PPA_TARGET_NOTHING,	    /* elsewhere */
 };
 enum ppa_routes_target ppa_routes_resolve(const char *path, const struct ppa_route **route) PPA_CTX_ANY;
 

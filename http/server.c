@@ -5,8 +5,8 @@
  *
  * The address busy: if another process with the agent has it (a parent, a sibling, the old instance of a rolling
  * restart), wait for it silently, trying once a second; if a stranger has it, say so once and go on trying the same way.
- * The stranger is announced only when seen twice in a row, because a holder of ours that is just dying loses its two
- * sockets one after the other. Errors that time does not cure end the keeper with one line; the target runs on without
+ * The stranger is announced only when seen twice, a moment apart, because a holder of ours that is just dying loses its
+ * two sockets one after the other. Errors that time does not cure end the keeper with one line; the target runs on without
  * us.
  *
  * All options are copied at start: the target may change its environment's memory. */
@@ -31,6 +31,7 @@ enum {
 	KEEPER_STACK_BYTES = 64 << 10,
 	TEXT_MAX = 256,
 	RETRY_MS = 1000,
+	LOOK_AGAIN_MS = 150,
 	FORK_CHILD_MS = 50,
 	TICK_MS = 1000,
 	EVENTS_AT_ONCE = 32,
@@ -104,7 +105,7 @@ static bool acquire_address(void)
 		}
 		if (!is_transient(err))
 			return false;
-		ppa_net_sleep_ms(RETRY_MS);
+		ppa_net_sleep_ms(strangers == 1 && !has_told ? LOOK_AGAIN_MS : RETRY_MS);
 	}
 }
 
@@ -173,8 +174,9 @@ static void *keeper(void *unused)
 	ppa_session_set_loopback(server.address.kind != PPA_ADDRESS_UNIX && ppa_address_is_loopback(&server.address));
 	while (acquire_address()) {
 		if (open_epoll()) {
-			ppa_announce_file(&server.listener, server.addr_file, server.pid);
+			/* The file last: who waits for it may end the program as soon as it is there. */
 			ppa_announce_line(&server.listener, server.program, server.pid);
+			ppa_announce_file(&server.listener, server.addr_file, server.pid);
 			serve();
 		}
 		if (server.epoll_fd >= 0)

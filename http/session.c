@@ -80,7 +80,7 @@ static void answer(struct ppa_web *w, struct ppa_request *r)
 
 static void refuse(struct ppa_web *w)
 {
-	struct ppa_request r = { .web = w, .method = PPA_METHOD_GET };
+	struct ppa_request r = {.web = w, .method = PPA_METHOD_GET};
 	int status = ppa_web_bad_status(w);
 
 	ppa_reply_error(&r, status,
@@ -110,7 +110,7 @@ bool ppa_session_serve(struct ppa_web *w, int fd)
 
 	ppa_web_attach(w, fd);
 	while (has_more) {
-		struct ppa_request r = { .web = w };
+		struct ppa_request r = {.web = w};
 		enum ppa_web_got got = ppa_web_read_request(w);
 
 		if (got == PPA_WEB_BAD)

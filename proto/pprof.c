@@ -56,8 +56,7 @@ static bool put_message(pb_ostream_t *out, uint32_t tag, const pb_msgdesc_t *des
 /* proto3: a zero is not sent. */
 static bool put_number(pb_ostream_t *out, uint32_t tag, int64_t v)
 {
-	return v == 0 ||
-	       (pb_encode_tag(out, PB_WT_VARINT, tag) && pb_encode_varint(out, (uint64_t)v));
+	return v == 0 || (pb_encode_tag(out, PB_WT_VARINT, tag) && pb_encode_varint(out, (uint64_t)v));
 }
 
 /* Packed numbers on their way out. They are most of a profile, and a call through nanopb, the gzip
@@ -200,8 +199,7 @@ static bool put_samples(struct encoder *e)
 
 	for (size_t i = 0; i < e->s->nsamples; i++) {
 		p.record = &e->s->samples[i];
-		if (!put_message(&e->out, ppa_wire_Profile_sample_tag, ppa_wire_Sample_fields,
-				 &msg))
+		if (!put_message(&e->out, ppa_wire_Profile_sample_tag, ppa_wire_Sample_fields, &msg))
 			return false;
 	}
 	return true;
@@ -224,8 +222,7 @@ static bool put_mappings(struct encoder *e)
 			.has_inline_frames = m->has_inline_frames,
 		};
 
-		if (!put_message(&e->out, ppa_wire_Profile_mapping_tag, ppa_wire_Mapping_fields,
-				 &msg))
+		if (!put_message(&e->out, ppa_wire_Profile_mapping_tag, ppa_wire_Mapping_fields, &msg))
 			return false;
 	}
 	return true;
@@ -239,16 +236,13 @@ static bool put_locations(struct encoder *e)
 		const struct ppa_location *l = &e->s->locations[i];
 		ppa_wire_Location msg = {
 			.id = i + 1,
-			.mapping_id = l->mapping == PPA_SNAPSHOT_NO_MAPPING
-					      ? 0
-					      : l->mapping + UINT64_C(1),
+			.mapping_id = l->mapping == PPA_SNAPSHOT_NO_MAPPING ? 0 : l->mapping + UINT64_C(1),
 			.address = l->address,
 			.line = {.funcs.encode = put_lines, .arg = &p},
 		};
 
 		p.record = l;
-		if (!put_message(&e->out, ppa_wire_Profile_location_tag, ppa_wire_Location_fields,
-				 &msg))
+		if (!put_message(&e->out, ppa_wire_Profile_location_tag, ppa_wire_Location_fields, &msg))
 			return false;
 	}
 	return true;
@@ -266,8 +260,7 @@ static bool put_functions(struct encoder *e)
 			.start_line = f->start_line,
 		};
 
-		if (!put_message(&e->out, ppa_wire_Profile_function_tag, ppa_wire_Function_fields,
-				 &msg))
+		if (!put_message(&e->out, ppa_wire_Profile_function_tag, ppa_wire_Function_fields, &msg))
 			return false;
 	}
 	return true;
@@ -277,8 +270,7 @@ static bool put_functions(struct encoder *e)
 static bool put_comments(struct encoder *e)
 {
 	for (size_t i = 0; i < e->s->ncomments; i++)
-		if (!put_number(&e->out, ppa_wire_Profile_comment_tag,
-				intern(e, e->s->comments[i])))
+		if (!put_number(&e->out, ppa_wire_Profile_comment_tag, intern(e, e->s->comments[i])))
 			return false;
 	return true;
 }
@@ -327,8 +319,7 @@ static bool put_head(struct encoder *e)
 	       put_number(&e->out, ppa_wire_Profile_period_tag, s->period) &&
 	       put_number(&e->out, ppa_wire_Profile_time_nanos_tag, s->time_ns) &&
 	       put_number(&e->out, ppa_wire_Profile_duration_nanos_tag, s->duration_ns) &&
-	       put_number(&e->out, ppa_wire_Profile_default_sample_type_tag,
-			  intern(e, s->default_sample_type)) &&
+	       put_number(&e->out, ppa_wire_Profile_default_sample_type_tag, intern(e, s->default_sample_type)) &&
 	       put_comments(e);
 }
 
@@ -351,8 +342,7 @@ static bool is_sound(const struct ppa_snapshot *s)
 			return false;
 	for (size_t i = 0; i < s->nlocations; i++)
 		if (!is_within(s->locations[i].first_line, s->locations[i].nlines, s->nlines) ||
-		    (s->locations[i].mapping >= s->nmappings &&
-		     s->locations[i].mapping != PPA_SNAPSHOT_NO_MAPPING))
+		    (s->locations[i].mapping >= s->nmappings && s->locations[i].mapping != PPA_SNAPSHOT_NO_MAPPING))
 			return false;
 	for (size_t i = 0; i < s->nlines; i++)
 		if (s->lines[i].function >= s->nfunctions)
@@ -376,8 +366,8 @@ int ppa_pprof_encode(const struct ppa_snapshot *s, struct ppa_sink *out)
 		return out->err = -ENOMEM;
 	ppa_strtab_init(&e.strings);
 	e.out = (pb_ostream_t){.callback = to_gzip, .state = gzip, .max_size = SIZE_MAX};
-	whole = put_head(&e) && put_samples(&e) && put_mappings(&e) && put_locations(&e) &&
-		put_functions(&e) && put_strings(&e);
+	whole = put_head(&e) && put_samples(&e) && put_mappings(&e) && put_locations(&e) && put_functions(&e) &&
+		put_strings(&e);
 	err = ppa_gzip_close(gzip);
 	if (!err && e.strings.err)
 		err = out->err = e.strings.err;

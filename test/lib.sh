@@ -69,8 +69,8 @@ start() {
 	done
 }
 
-# go: open the gate.
-go() {
+# open_gate: let the victim pass.
+open_gate() {
 	echo go >&9
 }
 
@@ -134,7 +134,7 @@ bare() {
 # compare: the victim that just finished against the bare run.
 compare() {
 	[ "$STATUS" = "$BARE_STATUS" ] ||
-		fail "$1: status $STATUS with the agent, $BARE_STATUS without; $(tail -3 "$TMP/out" "$TMP/err")"
+		fail "$1: status $STATUS with the agent, $BARE_STATUS without; $(cat "$TMP/out" "$TMP/err" | tail -n 3)"
 	cmp -s "$TMP/bare.out" "$TMP/out" ||
 		fail "$1: output differs (< without, > with): $(diff "$TMP/bare.out" "$TMP/out" | head -20)"
 	diff <(stranger_lines "$TMP/bare.err") <(stranger_lines "$TMP/err") >"$TMP/diff" ||
@@ -148,8 +148,8 @@ same() {
 	bare "$VICTIMS/$victim" "$@"
 	start "$VICTIMS/$victim" "$@"
 	profile_on
-	go
-	go
+	open_gate
+	open_gate
 	finish
 	compare "$victim $*"
 }

@@ -1,22 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Names for people, by libiberty: Rust's first, because its older mangling is valid C++ with a hash at the end, then
- * C++, then D. Parameter lists are left out, template arguments stay.
+ * Names for people, by libiberty: Rust's first, because its older mangling is valid C++ with a hash
+ * at the end, then C++, then D. Parameter lists are left out, template arguments stay.
  *
- * libiberty trusts its input with the stack and the processor: 1,000 nested pointers cost it 430 KiB of stack, and
- * some names print more text than there are atoms. So: names above NAME_MAX_BYTES stay as they are; it runs on a stack of its own with a guard page; C++ and Rust print through a callback into the
- * caller's buffer and are left by a jump once that is full; D, which has no callback, runs on a budget of memory. One
- * lock makes the three a single-threaded program with one such stack; a name takes microseconds. libiberty's own limit
- * on recursion, which stops at C++ names of a kilobyte, is off: this stack holds what it was made to prevent.
+ * libiberty trusts its input with the stack and the processor: 1,000 nested pointers cost it 430
+ * KiB of stack, and some names print more text than there are atoms. So: names above NAME_MAX_BYTES
+ * stay as they are; it runs on a stack of its own with a guard page; C++ and Rust print through a
+ * callback into the caller's buffer and are left by a jump once that is full; D, which has no
+ * callback, runs on a budget of memory. One lock makes the three a single-threaded program with one
+ * such stack; a name takes microseconds. libiberty's own limit on recursion, which stops at C++
+ * names of a kilobyte, is off: this stack holds what it was made to prevent.
  *
- * Rejected: a limit on nesting found by scanning the name. Argument lists and qualified names nest as deep as pointers
- * do inside libiberty, so that any safe limit refused honest names. */
+ * Rejected: a limit on nesting found by scanning the name. Argument lists and qualified names nest
+ * as deep as pointers do inside libiberty, so that any safe limit refused honest names. */
 #include "unwind/demangle.h"
 
 #include <libiberty/demangle.h>
 #include <setjmp.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -34,13 +38,18 @@
 
 enum {
 	NAME_MAX_BYTES = 4096,
-	STACK_BYTES = 2 << 20,	    /* the worst name found takes 690 KiB; untouched pages cost nothing */
-	GUARD_BYTES = 64 << 10,	    /* more than the largest step of the stack pointer, so none passes over it */
-	BUDGET_BYTES = 256 << 10,   /* of one name's blocks together, ever */
-	D_TEXT_MAX = 16 << 10,	    /* longest D name printed */
+	STACK_BYTES = 2 << 20,	  /* the worst name found takes 690 KiB; untouched pages cost nothing */
+	GUARD_BYTES = 64 << 10,	  /* more than the largest step of the stack pointer, so none passes over it */
+	BUDGET_BYTES = 256 << 10, /* of one name's blocks together, ever */
+	PRINTS_MAX = 20000,	  /* numbers formatted for one name */
+	D_TEXT_MAX = 16 << 10,	  /* longest D name printed */
 };
 
 #define PLT_SUFFIX "@plt"
+
+/* For functions with a frame of their own that a jump leaves: the sanitizer does not see them go from a stack it does
+ * not know, and would complain of whoever uses the place next. */
+#define JUMPED_OVER __attribute__((no_sanitize("address")))
 
 /* A block of the demangler's. */
 struct block {
@@ -66,6 +75,7 @@ static struct {
 	struct ppa_lock lock; /* protects the rest; a leaf but for the private heap's. Held while a name is demangled */
 	struct block *blocks;
 	size_t spent;
+	unsigned prints;
 	char name[NAME_MAX_BYTES + 1];
 	char *stack; /* STACK_BYTES, mapped at first use; NULL before and after trim */
 	jmp_buf out; /* to the caller of the demangler that is running: 1 gave up, 2 the buffer is full */
@@ -149,6 +159,39 @@ static void drop_blocks(void)
 	while (state.blocks)
 		ppa_demangle_free(state.blocks + 1);
 	state.spent = 0;
+	state.prints = 0;
+}
+
+static int print_number(char *s, size_t cap, const char *format, va_list args)
+{
+	if (++state.prints > PRINTS_MAX)
+		longjmp(state.out, GAVE_UP);
+	return vsnprintf(s, cap, format, args);
+}
+
+JUMPED_OVER int ppa_demangle_snprintf_chk(char *s, size_t n, int flag, size_t cap, const char *format, ...)
+{
+	va_list args;
+	int len;
+
+	(void)flag;
+	va_start(args, format);
+	len = print_number(s, n < cap ? n : cap, format, args);
+	va_end(args);
+	return len;
+}
+
+JUMPED_OVER int ppa_demangle_sprintf_chk(char *s, int flag, size_t cap, const char *format, ...)
+{
+	va_list args;
+	int len;
+
+	(void)flag;
+	va_start(args, format);
+	/* An unknown size is (size_t)-1, which vsnprintf would refuse. */
+	len = print_number(s, cap > INT32_MAX ? INT32_MAX : cap, format, args);
+	va_end(args);
+	return len;
 }
 
 /* Append what fits; false if that was not all. */
@@ -157,7 +200,8 @@ static bool append(struct printer *p, const char *text, size_t len)
 	size_t room = p->cap - 1 - p->len;
 	size_t n = len < room ? len : room;
 
-	memcpy(p->buf + p->len, text, n);
+	if (n)
+		memcpy(p->buf + p->len, text, n);
 	p->len += n;
 	return n == len;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * PT_DYNAMIC -> DT_SYMTAB, DT_STRTAB and a hash table, which alone tells how many symbols there are: DT_HASH says it
- * outright, DT_GNU_HASH by its last chain. Where neither can be read, the string table nearly always follows the
- * symbols and marks their end. glibc relocates the pointers in place, other loaders leave them as link addresses; what
- * lies inside the module already is taken as relocated. */
+ * PT_DYNAMIC -> DT_SYMTAB, DT_STRTAB and a hash table, which alone tells how many symbols there
+ * are: DT_HASH says it outright, DT_GNU_HASH by its last chain. Where neither can be read, the
+ * string table nearly always follows the symbols and marks their end. glibc relocates the pointers
+ * in place, other loaders leave them as link addresses; what lies inside the module already is
+ * taken as relocated. */
 #include "unwind/dynsyms.h"
 
 #include <errno.h>

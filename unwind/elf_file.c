@@ -2,10 +2,11 @@
  *
  * Reading ELF headers, sections and the build id from an abstract source.
  *
- * One rule keeps this safe on corrupt files: a length is believed only after it was compared with the size of the
- * source, so no allocation is larger than the file and no read passes its end. Section headers are optional, because
- * a file stripped of them still has program headers to offer; a broken table therefore reads as an absent one.
- * Foreign byte orders and 32-bit files are refused: no such object can be loaded into this process. */
+ * One rule keeps this safe on corrupt files: a length is believed only after it was compared with
+ * the size of the source, so no allocation is larger than the file and no read passes its end.
+ * Section headers are optional, because a file stripped of them still has program headers to offer;
+ * a broken table therefore reads as an absent one. Foreign byte orders and 32-bit files are
+ * refused: no such object can be loaded into this process. */
 #include <errno.h>
 #include <string.h>
 

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Calling a function on another stack, for x86-64: our server threads have small stacks and libiberty's demangler
- * wants up to half a megabyte for a name of a kilobyte. swapcontext is not in musl, and a thread a name is too dear. */
+ * Calling a function on another stack, for x86-64: our server threads have small stacks and
+ * libiberty's demangler wants up to half a megabyte for a name of a kilobyte. swapcontext is not in
+ * musl, and a thread a name is too dear. */
 #ifndef PPA_UNWIND_STACK_SWITCH_X86_64_H
 #define PPA_UNWIND_STACK_SWITCH_X86_64_H
 
 #include "agent/base/attr.h"
 
-/* fn(arg) with the stack pointer at top (16-byte aligned, the end of the memory). fn must return, and may jump only
- * within itself. The frame pointer keeps this frame findable for debuggers meanwhile. Context: server. */
+/* fn(arg) with the stack pointer at top (16-byte aligned, the end of the memory). fn must return,
+ * and may jump only within itself. The frame pointer keeps this frame findable for debuggers
+ * meanwhile. Context: server. */
 __attribute__((noinline)) static void ppa_arch_call_on_stack(void *top, void (*fn)(void *), void *arg)
 {
 	void *here = __builtin_frame_address(0);

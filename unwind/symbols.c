@@ -2,10 +2,11 @@
  *
  * The cache of function tables and the lookup in it.
  *
- * One table a file, found by its build id, or by device and inode, or for the likes of neither by the module's serial:
- * a library that is unloaded and loaded again costs nothing. Tables are only ever added; trim drops them all at once.
- * A module that cannot be read has an empty table, so that it is tried once and not once a frame. One lock covers
- * lookup and loading alike: a second reader waits for the few milliseconds a table takes and then finds it there. */
+ * One table a file, found by its build id, or by device and inode, or for the likes of neither by
+ * the module's serial: a library that is unloaded and loaded again costs nothing. Tables are only
+ * ever added; trim drops them all at once. A module that cannot be read has an empty table, so that
+ * it is tried once and not once a frame. One lock covers lookup and loading alike: a second reader
+ * waits for the few milliseconds a table takes and then finds it there. */
 #include "unwind/symbols.h"
 
 #include <errno.h>
@@ -14,6 +15,7 @@
 
 #include "agent/base/lock.h"
 #include "agent/base/vheap.h"
+#include "unwind/bt_alloc.h"
 #include "unwind/demangle.h"
 #include "unwind/symload.h"
 #include "unwind/symtab.h"
@@ -184,4 +186,5 @@ void ppa_symbols_reset(void)
 	ppa_lock_reset(&cache.lock);
 	forget_locked();
 	ppa_demangle_reset();
+	ppa_bt_reset();
 }

@@ -2,13 +2,16 @@
  *
  * Collecting a module's symbols.
  *
- * The file behind the path must be the one that is mapped. The build id is the proof, where there is one: it also
- * notices a file rewritten in place. Files without one must have the mapped inode; the device is not asked, because on
- * overlay and btrfs mounts maps and fstat disagree about it. A main program that was replaced is still behind
- * /proc/self/exe. Everything else that is gone is read from memory: exported names only, but true ones.
+ * The file behind the path must be the one that is mapped. The build id is the proof, where there
+ * is one: it also notices a file rewritten in place. Files without one must have the mapped inode;
+ * the device is not asked, because on overlay and btrfs mounts maps and fstat disagree about it. A
+ * main program that was replaced is still behind /proc/self/exe. Everything else that is gone is
+ * read from memory: exported names only, but true ones.
  *
- * .symtab names everything there is; .dynsym is added for what linkers left out of it. Without .symtab, the debug file
- * under /usr/lib/debug or else .gnu_debugdata stands in. A .symtab too large for the cap is passed over. */
+ * .symtab names everything there is; .dynsym is added for what linkers left out of it. Without
+ * .symtab, the debug file under /usr/lib/debug or else .gnu_debugdata stands in. A .symtab too
+ * large for the cap is passed over. Linkage stubs, which nobody lists, get their names from the
+ * relocations. */
 #include "unwind/symload.h"
 
 #include <errno.h>
@@ -18,10 +21,10 @@
 #include <sys/syscall.h>
 
 #include "agent/base/sys.h"
-#include "agent/base/vheap.h"
 #include "unwind/debugdata.h"
 #include "unwind/dynsyms.h"
 #include "unwind/elf_file.h"
+#include "unwind/plt.h"
 #include "unwind/symtab.h"
 
 #define DEBUG_ROOT "/usr/lib/debug/.build-id/"
@@ -131,20 +134,19 @@ static int add_debugdata(struct ppa_symtab_builder *b, const struct ppa_elf_file
 {
 	struct ppa_elf_source source;
 	struct ppa_elf_file inner;
-	uint8_t *bytes;
-	size_t len;
+	struct ppa_debugdata data;
 	int err;
 
-	err = ppa_debugdata_read(f, &bytes, &len);
+	err = ppa_debugdata_read(f, &data);
 	if (err)
 		return err;
-	ppa_elf_source_bytes(&source, bytes, len);
+	ppa_elf_source_bytes(&source, data.bytes, data.len);
 	err = ppa_elf_open(&inner, &source);
 	if (!err) {
 		err = add_all(b, &inner, SHT_SYMTAB);
 		ppa_elf_close(&inner);
 	}
-	ppa_vheap_free(bytes);
+	ppa_debugdata_free(&data);
 	return err;
 }
 
@@ -164,7 +166,8 @@ static int add_file(struct ppa_symtab_builder *b, const struct ppa_elf_file *f, 
 	if (err == -EFBIG)
 		ppa_symtab_discard(b);
 	/* Other failures cost the names that were to come from there. */
-	return add_all(b, f, SHT_DYNSYM);
+	err = add_all(b, f, SHT_DYNSYM);
+	return err ? err : ppa_plt_add(b, f);
 }
 
 static int add_vdso(struct ppa_symtab_builder *b, const struct ppa_module *m)

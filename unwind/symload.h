@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where a module's symbols come from: its file, the debug file of the same build id, the mini debug information in it,
- * or, when none of these can be had, its own memory. */
+ * Where a module's symbols come from: its file, the debug file of the same build id, the mini debug
+ * information in it, or, when none of these can be had, its own memory. */
 #ifndef PPA_UNWIND_SYMLOAD_H
 #define PPA_UNWIND_SYMLOAD_H
 
@@ -10,8 +10,8 @@
 
 struct ppa_symtab;
 
-/* Collect every function of the module into *out, to be freed with ppa_symtab_free. 0 (the table may be empty),
- * -EFBIG beyond the cap, -ENOMEM; *out is empty then. Context: server. */
+/* Collect every function of the module into *out, to be freed with ppa_symtab_free. 0 (the table
+ * may be empty), -EFBIG beyond the cap, -ENOMEM; *out is empty then. Context: server. */
 int ppa_symload(const struct ppa_module *m, struct ppa_symtab *out) PPA_CTX_SERVER;
 
 #endif

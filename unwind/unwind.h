@@ -47,6 +47,10 @@ struct ppa_unwind_buf {
 void ppa_unwind_context(const void *ucontext, const struct ppa_stack_bounds *bounds, struct ppa_unwind_buf *buf)
 	PPA_CTX_SIGNAL;
 
+/* First address of the function around pc, from the unwind tables of a module that is loaded now; 0 if they do not say.
+ * Context: server. */
+uintptr_t ppa_unwind_function_start(uintptr_t pc) PPA_CTX_SERVER;
+
 /* Build what the walker needs before the first signal (second opinion's address space, probes of the kernel).
  * Idempotent. Returns 0 or -errno. Context: server. */
 int ppa_unwind_init(void) PPA_CTX_SERVER;

@@ -14,6 +14,7 @@
 #include "agent/profile/marker.h"
 #include "unwind/modules.h"
 #include "unwind/symbols.h"
+#include "unwind/unwind.h"
 
 enum { TEXT_BLOCK_BYTES = 30 << 10, NAME_BYTES = 4096 };
 
@@ -222,11 +223,13 @@ static uint32_t function_of(struct ppa_picture *p, const char *name, const char 
 	return (uint32_t)p->functions.n - 1;
 }
 
-/* The function at an address: marker, symbol, "libfoo.so+0x12", or, outside every module, [unknown code]. */
+/* The function at an address: marker, symbol, the file and where the function begins in it ("libfoo.so+0x1200"), or,
+ * outside every module, [unknown code]. */
 static uint32_t name_address(struct ppa_picture *p, const struct ppa_text_segment *seg, uintptr_t address)
 {
 	const char *marker = ppa_marker_name(address);
 	struct ppa_symbol sym;
+	uintptr_t start;
 	char *name = p->name;
 
 	if (marker)
@@ -237,7 +240,8 @@ static uint32_t name_address(struct ppa_picture *p, const struct ppa_text_segmen
 		ppa_symbols_demangle(sym.name, name, NAME_BYTES);
 		return function_of(p, *name ? name : sym.name, sym.name);
 	}
-	ppa_symbols_fallback(seg->module, address, name, NAME_BYTES);
+	start = ppa_unwind_function_start(address);
+	ppa_symbols_fallback(seg->module, start ? start : address, name, NAME_BYTES);
 	return function_of(p, name, "");
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 // link: unwind/demangle.c agent/base/sys.c agent/base/vendor.c test/fakes/vheap.c @iberty
-/* Promise: no name makes the demangler fault, overrun its stack, leak, write beyond the buffer or run for a second.
- * The first byte chooses the language and the buffer's size. */
+/* Promise: no name makes the demangler fault, overrun its stack, leak, write beyond the buffer or
+ * run for a second. The first byte chooses the language and the buffer's size. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// link: unwind/symload.c unwind/symtab.c unwind/elf_file.c unwind/dynsyms.c unwind/debugdata.c unwind/bt_alloc.c agent/base/sys.c agent/base/vendor.c test/fakes/vheap.c @backtrace
-/* Promise: no sequence of bytes that calls itself an ELF file makes the symbol reader fault, leak or loop: as a file,
- * as a loaded image, as mini debug information. The first byte chooses which. */
+// link: unwind/symload.c unwind/symtab.c unwind/symtab_collect.c unwind/elf_file.c unwind/dynsyms.c unwind/plt.c unwind/debugdata.c unwind/bt_alloc.c agent/base/sys.c agent/base/vendor.c test/fakes/vheap.c @backtrace
+/* Promise: no sequence of bytes that calls itself an ELF file makes the symbol reader fault, leak
+ * or loop: as a file, as a loaded image, as mini debug information. The first byte chooses
+ * which. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/base/vheap.h"
 #include "test/fakes/vheap.h"
 #include "unwind/debugdata.h"
 #include "unwind/dynsyms.h"
 #include "unwind/elf_file.h"
+#include "unwind/plt.h"
 #include "unwind/symtab.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -38,9 +39,8 @@ static void as_file(const struct ppa_elf_source *s)
 {
 	struct ppa_symtab_builder b;
 	struct ppa_elf_file f;
+	struct ppa_debugdata inner;
 	uint8_t id[32];
-	uint8_t *inner;
-	size_t len;
 
 	if (ppa_elf_open(&f, s))
 		return;
@@ -48,15 +48,17 @@ static void as_file(const struct ppa_elf_source *s)
 	ppa_symtab_begin(&b);
 	for (size_t i = 0; i < f.nshdrs; i++)
 		ppa_symtab_add_section(&b, &f, &f.shdrs[i]);
+	ppa_plt_add(&b, &f);
 	look_up_all(&b);
-	if (ppa_debugdata_read(&f, &inner, &len) == 0)
-		ppa_vheap_free(inner);
+	if (ppa_debugdata_read(&f, &inner) == 0)
+		ppa_debugdata_free(&inner);
 	ppa_elf_close(&f);
 }
 
 static void as_image(const uint8_t *bytes, size_t size)
 {
-	struct ppa_module m = {.path = "x", .lo = (uintptr_t)bytes, .hi = (uintptr_t)bytes + size, .bias = (uintptr_t)bytes};
+	struct ppa_module m = {
+		.path = "x", .lo = (uintptr_t)bytes, .hi = (uintptr_t)bytes + size, .bias = (uintptr_t)bytes};
 	struct ppa_symtab_builder b;
 
 	ppa_symtab_begin(&b);
@@ -74,17 +76,17 @@ static void as_debugdata(const uint8_t *bytes, size_t size)
 		Elf64_Shdr null, data, names;
 	} tables = {.data = {.sh_name = 1, .sh_type = SHT_PROGBITS, .sh_size = size},
 		    .names = {.sh_type = SHT_STRTAB, .sh_size = sizeof(names)}};
-	struct ppa_elf_file f = {.shdrs = &tables.null, .nshdrs = 3, .names = (char *)names, .names_len = sizeof(names)};
-	uint8_t *inner;
-	size_t len;
+	struct ppa_elf_file f = {
+		.shdrs = &tables.null, .nshdrs = 3, .names = (char *)names, .names_len = sizeof(names)};
+	struct ppa_debugdata inner;
 
 	ppa_elf_source_bytes(&f.src, bytes, size);
-	if (ppa_debugdata_read(&f, &inner, &len) == 0) {
+	if (ppa_debugdata_read(&f, &inner) == 0) {
 		struct ppa_elf_source s;
 
-		ppa_elf_source_bytes(&s, inner, len);
+		ppa_elf_source_bytes(&s, inner.bytes, inner.len);
 		as_file(&s);
-		ppa_vheap_free(inner);
+		ppa_debugdata_free(&inner);
 	}
 }
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// link: proto/pprof.c proto/gzip.c proto/sink.c proto/strtab.c proto/utf8.c test/fakes/vheap.c
-// @nanopb @zlib
+// link: proto/pprof.c proto/gzip.c proto/sink.c proto/strtab.c proto/utf8.c test/fakes/vheap.c @nanopb @zlib
 /* Promise: whatever a snapshot holds, the encoder either refuses it or writes a file that gunzips
  * and parses, in which ids count from 1, references lead somewhere, every sample has as many values
  * as there are types, and strings are UTF-8 with "" first. Memory that runs out half-way is an
@@ -24,10 +23,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { MOST = 24, RAW_BYTES = 1 << 18, TEXT_BYTES = 12 };
 
-#define REQUIRE(claim)                                                                             \
-	do {                                                                                       \
-		if (!(claim))                                                                      \
-			__builtin_trap();                                                          \
+#define REQUIRE(claim)                                                                                                 \
+	do {                                                                                                           \
+		if (!(claim))                                                                                          \
+			__builtin_trap();                                                                              \
 	} while (0)
 
 /* -- the input as a source of choices; after its end, zeroes ----------------------------------- */
@@ -119,19 +118,17 @@ static void build_code(struct ppa_snapshot *s)
 		uint64_t start = take(8), limit = take(8), offset = take(4);
 		uint8_t has = (uint8_t)take(1);
 
-		in.mappings[i] =
-			(struct ppa_mapping){start,   limit,   offset,	take_text(), take_text(),
-					     has & 1, has & 2, has & 4, has & 8};
+		in.mappings[i] = (struct ppa_mapping){start,   limit,	offset,	 take_text(), take_text(),
+						      has & 1, has & 2, has & 4, has & 8};
 	}
 	for (size_t i = 0; i < s->nfunctions; i++)
-		in.functions[i] =
-			(struct ppa_function){take_text(), take_text(), take_text(), take_number()};
+		in.functions[i] = (struct ppa_function){take_text(), take_text(), take_text(), take_number()};
 	for (size_t i = 0; i < s->nlines; i++)
 		in.lines[i] = (struct ppa_line){take_index(s->nfunctions), take_number()};
 	for (size_t i = 0; i < s->nlocations; i++)
-		in.locations[i] = (struct ppa_location){
-			take(8), take(1) & 1 ? PPA_SNAPSHOT_NO_MAPPING : take_index(s->nmappings),
-			take_index(s->nlines), (uint32_t)take(1) % 4};
+		in.locations[i] =
+			(struct ppa_location){take(8), take(1) & 1 ? PPA_SNAPSHOT_NO_MAPPING : take_index(s->nmappings),
+					      take_index(s->nlines), (uint32_t)take(1) % 4};
 	s->mappings = exact(in.mappings, s->nmappings, sizeof(*in.mappings));
 	s->functions = exact(in.functions, s->nfunctions, sizeof(*in.functions));
 	s->lines = exact(in.lines, s->nlines, sizeof(*in.lines));
@@ -146,8 +143,7 @@ static void build_samples(struct ppa_snapshot *s)
 	for (size_t i = 0; i < s->nstack_locs; i++)
 		in.stack_locs[i] = take_index(s->nlocations);
 	for (size_t i = 0; i < s->nlabels; i++)
-		in.labels[i] =
-			(struct ppa_label){take_text(), take_text(), take_number(), take_text()};
+		in.labels[i] = (struct ppa_label){take_text(), take_text(), take_number(), take_text()};
 	for (size_t i = 0; i < s->nsamples; i++) {
 		struct ppa_snap_sample *sample = &in.samples[i];
 
@@ -230,30 +226,21 @@ enum message { PROFILE, VALUE_TYPE, SAMPLE, LABEL, MAPPING, LOCATION, LINE, FUNC
 /* What each field of a message holds, by field number: a message, packed numbers, text, a number, a
  * string's index, or a reference; '.' is a field that we never send. */
 static const char *const fields[] = {
-	[PROFILE] = ".mmmmmt..nnmnsS.",
-	[VALUE_TYPE] = ".ss",
-	[SAMPLE] = ".ppm",
-	[LABEL] = ".ssns",
-	[MAPPING] = ".innnssbbbb",
-	[LOCATION] = ".iMnm.",
-	[LINE] = ".Fn",
-	[FUNCTION] = ".isssn",
+	[PROFILE] = ".mmmmmt..nnmnsS.", [VALUE_TYPE] = ".ss",  [SAMPLE] = ".ppm", [LABEL] = ".ssns",
+	[MAPPING] = ".innnssbbbb",	[LOCATION] = ".iMnm.", [LINE] = ".Fn",	  [FUNCTION] = ".isssn",
 };
 
 static enum message inner_message(enum message outer, unsigned field)
 {
 	static const enum message of_profile[] = {
-		[1] = VALUE_TYPE, [2] = SAMPLE,	  [3] = MAPPING,
-		[4] = LOCATION,	  [5] = FUNCTION, [11] = VALUE_TYPE};
+		[1] = VALUE_TYPE, [2] = SAMPLE, [3] = MAPPING, [4] = LOCATION, [5] = FUNCTION, [11] = VALUE_TYPE};
 
 	return outer == PROFILE ? of_profile[field] : outer == SAMPLE ? LABEL : LINE;
 }
 
 static uint64_t *next_id(enum message of)
 {
-	return of == MAPPING	? &seen.next_mapping
-	       : of == LOCATION ? &seen.next_location
-				: &seen.next_function;
+	return of == MAPPING ? &seen.next_mapping : of == LOCATION ? &seen.next_location : &seen.next_function;
 }
 
 static void read_packed(struct span numbers, unsigned field, const struct ppa_snapshot *s)
@@ -265,8 +252,7 @@ static void read_packed(struct span numbers, unsigned field, const struct ppa_sn
 	for (; numbers.at < numbers.end; n++) {
 		uint64_t v = read_varint(&numbers);
 
-		REQUIRE(field != 1 ||
-			(n < sample->nlocs && v == s->stack_locs[sample->first_loc + n] + 1ul));
+		REQUIRE(field != 1 || (n < sample->nlocs && v == s->stack_locs[sample->first_loc + n] + 1ul));
 		REQUIRE(field != 1 || v <= s->nlocations);
 		REQUIRE(field != 2 || (n < s->nsample_types && (int64_t)v == sample->values[n]));
 	}

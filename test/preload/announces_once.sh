@@ -6,8 +6,8 @@
 . test/lib.sh
 start "$VICTIMS/idle"
 [ -n "$ADDR" ] || fail "no address told: $(cat "$TMP/err")"
-go
-go
+open_gate
+open_gate
 finish
 [ "$STATUS" = 0 ] || fail "status $STATUS"
 [ "$(cat "$TMP/err")" = "pprofagent: http://$ADDR/debug/pprof/ (pid $PID, idle)" ] || fail "announced: $(cat "$TMP/err")"
@@ -15,16 +15,16 @@ finish
 AGENT_ENV=(PPROF_LOG=quiet)
 start "$VICTIMS/idle"
 fetch /debug/pprof/cmdline -f -o /dev/null || fail "not serving when quiet"
-go
-go
+open_gate
+open_gate
 finish
 [ -s "$TMP/err" ] && fail "not quiet: $(cat "$TMP/err")"
 
 AGENT_ENV=(PPROF_ADDR=0 PPROF_ADDR_VAR=MY_OWN_NAME MY_OWN_NAME=127.0.0.1:0)
 start "$VICTIMS/idle"
 fetch /debug/pprof/cmdline -f -o /dev/null || fail "PPROF_ADDR_VAR is not followed: $(cat "$TMP/err")"
-go
-go
+open_gate
+open_gate
 finish
 agent_lines 1
 
@@ -32,8 +32,8 @@ AGENT_ENV=("PPROF_ADDR=unix:$TMP/%e-%p.sock")
 start "$VICTIMS/idle"
 [ "$ADDR" = "unix:$TMP/idle-$PID.sock" ] || fail "address told: $ADDR"
 curl -sSf --max-time 5 --unix-socket "$TMP/idle-$PID.sock" http://x/debug/pprof/cmdline -o /dev/null || fail "unix socket"
-go
-go
+open_gate
+open_gate
 finish
 agent_lines 1
 exit 0

@@ -13,7 +13,7 @@ attempt() {
 	STATUS=$?
 	compare "$*"
 	lines=$(grep '^pprofagent: ' "$TMP/err" | grep -vc '^pprofagent: http://')
-	[ "$lines" = 1 ] || fail "$*: $lines lines, expected one: $(cat "$TMP/err")"
+	[ "$lines" = 1 ] || fail "${*:1:300}: $lines lines, expected one: $(cut -c1-200 "$TMP/err")"
 	grep -q -- "$word" "$TMP/err" || fail "$*: the line does not name $word: $(cat "$TMP/err")"
 	env PPROF_LOG=quiet LD_PRELOAD="$LIB" "$@" "$VICTIMS/spin" 1 20 >/dev/null 2>"$TMP/err" </dev/null
 	[ -s "$TMP/err" ] && fail "$*: not quiet under PPROF_LOG=quiet: $(cat "$TMP/err")"

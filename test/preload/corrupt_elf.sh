@@ -56,9 +56,9 @@ for kind in garbage empty truncated half headers symbols directory fifo; do
 	fetch '/debug/pprof/profile?seconds=1' -f -o "$TMP/p.pb.gz" --max-time 15 &
 	fetcher=$!
 	sleep 0.2
-	go
+	open_gate
 	wait "$fetcher" || fail "$kind: no profile"
-	go
+	open_gate
 	finish
 	compare "library is $kind"
 	agent_lines 2

@@ -11,7 +11,8 @@ for off in unset empty 0; do
 	empty) settings=(PPROF_ADDR=) ;;
 	*) settings=(PPROF_ADDR=0) ;;
 	esac
-	env LD_PRELOAD="$LIB" PPROF_ADDR_FILE="$TMP/told" ${settings[@]+"${settings[@]}"} "$VICTIMS/selfview" </dev/null >"$TMP/out" 2>"$TMP/err"
+	env LD_PRELOAD="$LIB" PPROF_ADDR_FILE="$TMP/told" ${settings[@]+"${settings[@]}"} "$VICTIMS/selfview" </dev/null >"$TMP/out" 2>"$TMP/err" &
+	wait "$!"
 	STATUS=$?
 	compare "selfview, PPROF_ADDR $off"
 	[ -s "$TMP/err" ] && fail "PPROF_ADDR $off: $(cat "$TMP/err")"

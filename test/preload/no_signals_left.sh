@@ -20,8 +20,8 @@ case $code in
 200) ;;
 *) fail "profile answered $code" ;;
 esac
-go
-go
+open_gate
+open_gate
 finish
 compare "idle without signals"
 agent_lines 2

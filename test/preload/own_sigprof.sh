@@ -11,7 +11,7 @@
 for rt in 35 50 64; do
 	start "$VICTIMS/ownprof" 1000 "$rt"
 	profile_on
-	go
+	open_gate
 	finish
 	[ "$STATUS" = 0 ] || fail "signal $rt: status $STATUS: $(cat "$TMP/out" "$TMP/err")"
 	awk -v rt="$rt" '

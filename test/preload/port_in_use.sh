@@ -20,8 +20,8 @@ for ((i = 0; i < 200; i++)); do
 done
 PORT=$(cat "$TMP/port")
 
-bare "$VICTIMS/spin" 1 500
-env LD_PRELOAD="$LIB" PPROF_ADDR="127.0.0.1:$PORT" "$VICTIMS/spin" 1 500 >"$TMP/out" 2>"$TMP/err" 8>&-
+bare "$VICTIMS/spin" 1 2500
+env LD_PRELOAD="$LIB" PPROF_ADDR="127.0.0.1:$PORT" "$VICTIMS/spin" 1 2500 >"$TMP/out" 2>"$TMP/err" 8>&-
 STATUS=$?
 compare "spin beside a stranger"
 [ "$(grep -c '^pprofagent: ' "$TMP/err")" = 1 ] || fail "expected one line: $(cat "$TMP/err")"

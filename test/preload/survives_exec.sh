@@ -22,14 +22,14 @@ STARTED+=("$!")
 curl -s --max-time 5 -o /dev/null "http://$ADDR/debug/pprof/profile?seconds=1&hz=1000" 9>&- &
 sleep 0.3
 has_timers || fail "not being profiled"
-go
+open_gate
 seen=0
 while kill -0 "$PID" 2>/dev/null; do
 	has_timers && seen=$((seen + 1))
 	sleep 0.01
 done
 finish
-[ "$STATUS" = 5 ] || fail "status $STATUS, expected 5: $(tail -3 "$TMP/out" "$TMP/err")"
+[ "$STATUS" = 5 ] || fail "status $STATUS, expected 5: $(cat "$TMP/out" "$TMP/err" | tail -n 3)"
 grep -qx done "$TMP/out" || fail "$(cat "$TMP/out")"
 [ "$seen" -gt 0 ] || fail "never saw a profiling timer between the execs"
 echo "timers seen armed in $seen looks"

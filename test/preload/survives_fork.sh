@@ -4,5 +4,5 @@
 # Promise: a process that forks all the time, from beside threads that allocate, loses no child and no status while it
 # is profiled at 1000 Hz; and a fork of a large process, slower than the timer's period, ends.
 . test/lib.sh
-same forkstorm 400
-same forkstorm 15 1000
+same forkstorm 300
+same forkstorm 6 1000

@@ -27,8 +27,8 @@ if [ -n "$ADDR" ]; then
 	esac
 	echo "profile without /proc: $code"
 fi
-go
-go
+open_gate
+open_gate
 finish
 compare "idle without /proc"
 agent_lines 2

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 // link: unwind/elf_file.c agent/base/sys.c test/fakes/vheap.c
 /* Promise: a file reads the same from a descriptor and from a buffer.
- * Promise: whatever is cut off a file or overwritten in it, reading ends with an error or less, and frees everything.
+ * Promise: whatever is cut off a file or overwritten in it, reading ends with an error or less, and
+ * frees everything.
  * Promise: memory that cannot be read is an error, not a fault. */
 #include <errno.h>
 #include <fcntl.h>
@@ -87,6 +88,9 @@ static void sections_keep_their_limits(void **state)
 
 	(void)state;
 	ppa_elf_source_bytes(&s, image, image_len);
+	assert_int_equal(ppa_elf_read(&s, &lie, 2, image_len - 1), -EIO);
+	assert_int_equal(ppa_elf_read(&s, &lie, 0, image_len + 1), -EIO);
+	assert_int_equal(ppa_elf_read(&s, &lie, 0, image_len), 0);
 	assert_int_equal(ppa_elf_open(&f, &s), 0);
 	lie = *ppa_elf_section_named(&f, ".text");
 	assert_int_equal(ppa_elf_read_section(&f, &lie, lie.sh_size - 1, &bytes), -EFBIG);
@@ -108,7 +112,8 @@ static void foreign_files_are_refused(void **state)
 	static const struct {
 		size_t at;
 		uint8_t value;
-	} changes[] = {{0, 0}, {EI_CLASS, ELFCLASS32}, {EI_DATA, ELFDATA2MSB}, {offsetof(Elf64_Ehdr, e_machine), EM_386}};
+	} changes[] = {
+		{0, 0}, {EI_CLASS, ELFCLASS32}, {EI_DATA, ELFDATA2MSB}, {offsetof(Elf64_Ehdr, e_machine), EM_386}};
 	struct ppa_elf_source s;
 	struct ppa_elf_file f;
 

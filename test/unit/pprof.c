@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// link: proto/pprof.c proto/gzip.c proto/sink.c proto/strtab.c proto/utf8.c test/fakes/vheap.c
-// @nanopb @zlib
-/* Promise: every field of a snapshot arrives where profile.proto has it (protoc decodes,
- * test/golden/ compares). Promise: ids count from 1 in order, string 0 is "", stacks are leaf
- * first; what is unset is not sent. Promise: a snapshot that points outside itself, or memory that
- * runs out, is an error, not a crash or a leak. */
+// link: proto/pprof.c proto/gzip.c proto/sink.c proto/strtab.c proto/utf8.c test/fakes/vheap.c @nanopb @zlib
+/* Promise: every field of a snapshot arrives where profile.proto has it (protoc reads it back and
+ * test/golden/ says what it must see).
+ * Promise: ids count from 1 in order, string 0 is "", stacks are leaf first; unset is not sent.
+ * Promise: a snapshot that points outside itself, or memory that runs out, is an error, not a
+ * crash or a leak. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -130,8 +130,7 @@ static void decode(const struct ppa_snapshot *s, char *text, size_t cap)
 	ppa_sink_free(&out);
 	assert_int_equal(write(fd, raw, len), len);
 	close(fd);
-	snprintf(command, sizeof(command),
-		 "protoc --decode=ppa.wire.Profile proto/profile.proto <%s 2>&1", path);
+	snprintf(command, sizeof(command), "protoc --decode=ppa.wire.Profile proto/profile.proto <%s 2>&1", path);
 	from = popen(command, "r");
 	assert_non_null(from);
 	len = fread(text, 1, cap - 1, from);

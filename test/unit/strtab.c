@@ -117,8 +117,7 @@ static void utf8_span_ends_at_the_first_bad_byte(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-		assert_int_equal(ppa_utf8_span(cases[i].text, strlen(cases[i].text)),
-				 cases[i].span);
+		assert_int_equal(ppa_utf8_span(cases[i].text, strlen(cases[i].text)), cases[i].span);
 }
 
 int main(void)

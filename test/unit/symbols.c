@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// link: unwind/symbols.c unwind/symload.c unwind/symtab.c unwind/elf_file.c unwind/dynsyms.c unwind/debugdata.c unwind/bt_alloc.c unwind/demangle.c agent/base/vheap.c agent/base/sys.c agent/base/vendor.c @backtrace @iberty -ldl -lpthread
-/* Promise: functions of the program, its libraries and the vdso have their names, static ones where the file knows them.
- * Promise: a library whose file is deleted, replaced or overwritten keeps its exported names and gets no wrong ones.
+// link: unwind/symbols.c unwind/symload.c unwind/symtab.c unwind/symtab_collect.c unwind/elf_file.c unwind/dynsyms.c unwind/plt.c unwind/debugdata.c unwind/bt_alloc.c unwind/demangle.c agent/base/vheap.c agent/base/sys.c agent/base/vendor.c @backtrace @iberty -ldl -lpthread
+/* Promise: functions of the program, its libraries and the vdso have their names, static ones where
+ * the file knows them.
+ * Promise: linkage stubs are named for what they lead to.
+ * Promise: a library whose file is deleted, replaced or overwritten keeps its exported names and
+ * gets no wrong ones.
  * Promise: mini debug information names what .dynsym does not.
- * Promise: equal files share a table, trim gives all memory back, any number of threads may look up. */
+ * Promise: equal files share a table, trim gives all memory back, any number of threads may look
+ * up. */
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
@@ -128,10 +132,16 @@ static int make_libraries(void **state)
 	if (!mkdtemp(dir))
 		return -1;
 	return run("cd %s && for i in 1 2 3 4 5 6 7 8 9 10; do "
-		   "echo \"__attribute__((noinline)) static int hidden_$i(int x) { __asm__ volatile(\\\"\\\" : \\\"+r\\\"(x));"
+		   "echo \"__attribute__((noinline)) static int hidden_$i(int x) { __asm__ volatile(\\\"\\\" : "
+		   "\\\"+r\\\"(x));"
 		   " return x * $i; } int shown_$i(int x) { return hidden_$i(x) + 1; }"
 		   " void *where_$i(void) { return (void *)hidden_$i; }\"; done > l.c && "
 		   "gcc -O2 -fPIC -shared -Wl,--build-id -o full.so l.c && strip -o bare.so full.so && "
+		   "echo 'int puts(const char *); int getpid(void); void *keep = (void *)getpid;"
+		   " int calls(void) { return getpid() + puts(\"\"); }' > p.c && "
+		   "gcc -O2 -fPIC -shared -Wl,--build-id -Wl,-z,lazy -o lazy.so p.c && "
+		   "gcc -O2 -fPIC -shared -Wl,--build-id -Wl,-z,now -o now.so p.c && "
+		   "gcc -O2 -fPIC -shared -Wl,--build-id -fcf-protection -Wl,-z,ibtplt -o ibt.so p.c && "
 		   "gcc -O2 -fPIC -shared -Wl,--build-id=none -o noid.so l.c && strip noid.so && "
 		   "echo 'int other(void) { return 7; } int shown_1(void) { return 1; }' > o.c && "
 		   "gcc -O0 -fPIC -shared -Wl,--build-id -o other.so o.c",
@@ -218,7 +228,8 @@ static void static_functions_need_symtab_or_mini_debug_information(void **state)
 	if (run("command -v xz >/dev/null") ||
 	    run("cd %s && nm full.so | awk '$2 == \"t\" {print $3}' > keep && objcopy --only-keep-debug full.so d && "
 		"objcopy -S --keep-symbols=keep d m && xz -f m && "
-		"objcopy --add-section .gnu_debugdata=m.xz bare.so mini.so", dir))
+		"objcopy --add-section .gnu_debugdata=m.xz bare.so mini.so",
+		dir))
 		skip();
 	lib = load("mini.so", &m, path, "shown_1");
 	assert_named(&m, hidden(lib), "hidden_1");
@@ -227,10 +238,45 @@ static void static_functions_need_symtab_or_mini_debug_information(void **state)
 	ppa_symbols_trim();
 }
 
+/* Where the calls in a function lead to: a call is e8 and a displacement, a jump e9. */
+static bool a_call_is_named(const struct ppa_module *m, const uint8_t *code, const char *name)
+{
+	struct ppa_symbol s;
+
+	for (size_t i = 0; i < 64; i++) {
+		int32_t displacement;
+
+		memcpy(&displacement, code + i + 1, sizeof(displacement));
+		if ((code[i] == 0xe8 || code[i] == 0xe9) &&
+		    ppa_symbols_lookup(m, (uintptr_t)(code + i + 5 + displacement), &s) == 0 &&
+		    strcmp(s.name, name) == 0)
+			return s.address == (uintptr_t)(code + i + 5 + displacement);
+	}
+	return false;
+}
+
+static void linkage_stubs_are_named(void **state)
+{
+	static const char *const libs[] = {"lazy.so", "now.so", "ibt.so"};
+	struct ppa_module m;
+	char path[512];
+	void *lib;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(libs) / sizeof(libs[0]); i++) {
+		lib = load(libs[i], &m, path, "calls");
+		assert_true(a_call_is_named(&m, dlsym(lib, "calls"), "puts@plt"));
+		assert_true(a_call_is_named(&m, dlsym(lib, "calls"), "getpid@plt"));
+		dlclose(lib);
+		ppa_symbols_trim();
+	}
+}
+
 static void a_deleted_or_replaced_file_gives_exported_names(void **state)
 {
 	static const char *const deeds[] = {"rm gone.so", "mv other.so gone.so", "mkfifo pipe && mv pipe gone.so",
-					    "head -c 3000 gone.so > cut && mv cut gone.so", "mkdir e && rm gone.so && mv e gone.so"};
+					    "head -c 3000 gone.so > cut && mv cut gone.so",
+					    "mkdir e && rm gone.so && mv e gone.so"};
 	static const char *const from[] = {"bare.so", "noid.so"};
 	struct ppa_module m;
 	char path[512];
@@ -239,7 +285,9 @@ static void a_deleted_or_replaced_file_gives_exported_names(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(deeds) / sizeof(deeds[0]); i++) {
 		for (size_t k = 0; k < 2; k++) {
-			assert_int_equal(run("cd %s && rm -rf gone.so && cp %s gone.so && cp other.so keep.so", dir, from[k]), 0);
+			assert_int_equal(
+				run("cd %s && rm -rf gone.so && cp %s gone.so && cp other.so keep.so", dir, from[k]),
+				0);
 			lib = load("gone.so", &m, path, "shown_1");
 			assert_int_equal(run("cd %s && %s && mv keep.so other.so", dir, deeds[i]), 0);
 			for (int n = 0; n < 2; n++) {
@@ -350,6 +398,7 @@ int main(void)
 		cmocka_unit_test(the_program_and_libc_are_named),
 		cmocka_unit_test(the_vdso_is_named),
 		cmocka_unit_test(static_functions_need_symtab_or_mini_debug_information),
+		cmocka_unit_test(linkage_stubs_are_named),
 		cmocka_unit_test(a_deleted_or_replaced_file_gives_exported_names),
 		cmocka_unit_test(nothing_readable_is_tried_once),
 		cmocka_unit_test(equal_files_share_a_table_and_trim_frees_it),

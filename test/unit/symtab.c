@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// link: unwind/symtab.c unwind/elf_file.c agent/base/sys.c test/fakes/vheap.c
+// link: unwind/symtab.c unwind/symtab_collect.c unwind/elf_file.c agent/base/sys.c test/fakes/vheap.c
 /* Promise: an address is named by the innermost function around it, or by nobody.
  * Promise: of several names at one address the same one wins whatever the order of the file.
- * Promise: a table that lies about its strings or sizes gives fewer names, and a refused allocation loses no block. */
+ * Promise: a table that lies about its strings or sizes gives fewer names, and a refused allocation
+ * loses no block. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

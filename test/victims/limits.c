@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a process may have of scarce things, counted to the end: pthread keys until EAGAIN; descriptors until EMFILE
- * (then work on with none left). Printed; equal with and without the agent. limits keys | limits files. */
+ * (then work on with none left); threads that cannot be created for lack of address space, thousands of times, and then
+ * one that can. Printed; equal with and without the agent. limits keys | files | threads. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -34,11 +35,36 @@ static void files(void)
 	printf("still %d\n", open("/dev/null", O_RDONLY));
 }
 
+static void *thread(void *arg)
+{
+	victim_burn_ns(20000000);
+	return arg;
+}
+
+static void threads(void)
+{
+	struct rlimit space = { 8ull << 30, 8ull << 30 };
+	int refused = 0;
+	pthread_attr_t huge;
+	pthread_t t;
+
+	setrlimit(RLIMIT_AS, &space);
+	pthread_attr_init(&huge);
+	pthread_attr_setstacksize(&huge, 16ull << 30);
+	for (int i = 0; i < 20000; i++)
+		refused += pthread_create(&t, &huge, thread, NULL) == EAGAIN;
+	printf("refused %d\n", refused);
+	printf("then %d\n", pthread_create(&t, NULL, thread, NULL));
+	pthread_join(t, NULL);
+}
+
 int main(int argc, char **argv)
 {
 	victim_gate();
 	if (argc > 1 && !strcmp(argv[1], "files"))
 		files();
+	else if (argc > 1 && !strcmp(argv[1], "threads"))
+		threads();
 	else
 		keys();
 	fflush(stdout);

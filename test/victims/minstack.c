@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Threads on the smallest stack libc allows, threads on stacks of their own with a guard page below, and threads with
- * an alternate signal stack of 8 KiB whose own handlers run on it, deep enough that little is left over: a sampling
- * signal on top must not overflow any of them. minstack ROUNDS; prints what was done. */
+ * an alternate signal stack of 8 KiB whose own handler runs on it with USED bytes of its own: a sampling signal on top
+ * must not overflow any of them. minstack ROUNDS USED; prints what was done. (Two signal frames of a CPU with AVX-512
+ * are 7.2 KiB, so 900 bytes are left for the handler and for what our handler needs.) */
 #define _GNU_SOURCE
 #include <limits.h>
 #include <pthread.h>
@@ -15,6 +16,7 @@
 
 enum { ALT_BYTES = 8192 };
 
+static size_t used;
 static atomic_int small_runs, own_runs, handled;
 
 static void *small_thread(void *arg)
@@ -26,11 +28,11 @@ static void *small_thread(void *arg)
 
 static void on_usr1(int sig)
 {
-	volatile char used[1024];
+	volatile char *own = __builtin_alloca(used);
 
-	memset((char *)used, sig, sizeof(used));
+	memset((char *)own, sig, used);
 	victim_burn_ns(3000000);
-	atomic_fetch_add(&handled, used[17] == sig);
+	atomic_fetch_add(&handled, own[used / 2] == sig);
 }
 
 static void *alt_thread(void *arg)
@@ -61,6 +63,7 @@ int main(int argc, char **argv)
 	char *stack = mmap(NULL, 4096 + PTHREAD_STACK_MIN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	mprotect(stack, 4096, PROT_NONE);
+	used = (size_t)victim_arg(argc, argv, 2, 64);
 	pthread_attr_init(&small);
 	pthread_attr_setstacksize(&small, PTHREAD_STACK_MIN);
 	pthread_attr_init(&own);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Threads with names, each burning 30 ms after the gate: named COUNT numbered ("worker-0", "worker-1" ...: one name
- * when digits are collapsed) or named COUNT lettered ("t-aa", "t-ab" ...: all different). Gate, burn, gate, end. */
+ * Threads with names, each burning MILLISECONDS (30) after the gate: named COUNT numbered ("worker-0", "worker-1" ...: one name
+ * when digits are collapsed) or named COUNT lettered ("t-aa", "t-ab" ...: all different), then MILLISECONDS. Gate, burn, gate, end. */
 #include <pthread.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -10,10 +10,11 @@
 
 static pthread_barrier_t start, done;
 static int is_lettered;
+static uint64_t each_ns;
 
 VICTIM_NOINLINE static void named_work(void)
 {
-	victim_burn_ns(30000000);
+	victim_burn_ns(each_ns);
 	VICTIM_NO_TAIL_CALL();
 }
 
@@ -41,6 +42,7 @@ int main(int argc, char **argv)
 	pthread_t t;
 
 	is_lettered = argc > 2 && !strcmp(argv[2], "lettered");
+	each_ns = (uint64_t)victim_arg(argc, argv, 3, 30) * 1000000;
 	pthread_barrier_init(&start, NULL, (unsigned)n + 1);
 	pthread_barrier_init(&done, NULL, (unsigned)n + 1);
 	for (long i = 0; i < n; i++)
