@@ -131,7 +131,7 @@ static int web_clock_gettime(clockid_t clock, struct timespec *ts)
 #ifdef __clang__
 #pragma GCC diagnostic ignored "-Wnull-pointer-subtraction"
 #endif
-#include "civetweb.c"
+#include "civetweb.c" /* NOLINT(bugprone-suspicious-include): that is the purpose of this file */
 #pragma GCC diagnostic pop
 
 enum { NS_A_BYTE = 1000000000 / (32 << 10) }; /* 32 KiB a second at least */

@@ -137,7 +137,7 @@ static int learn_port(struct ppa_listener *l)
 static int open_tcp(struct ppa_listener *l)
 {
 	bool is_free_port = l->address.port == 0;
-	int lock = is_free_port ? -1 : take_lock(&l->address, NULL), err;
+	int lock = is_free_port ? -1 : take_lock(&l->address, l->path), err;
 
 	l->lock_fd = lock < 0 ? -1 : lock;
 	err = bind_tcp(l);
@@ -148,7 +148,7 @@ static int open_tcp(struct ppa_listener *l)
 		return err;
 	}
 	if (is_free_port) {
-		lock = take_lock(&l->address, NULL);
+		lock = take_lock(&l->address, l->path);
 		l->lock_fd = lock < 0 ? -1 : lock;
 	}
 	/* Accepted connections inherit both. */

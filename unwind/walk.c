@@ -157,6 +157,21 @@ PPA_CTX_SIGNAL static int apply_row(struct ppa_walk *w, int *end)
 	return 0;
 }
 
+/* No description covers pc, the byte before a return address. Is the return address the first byte of one? Nothing can
+ * have called from there: somebody wrote the address onto a fresh stack (makecontext) and the stack begins here; or the
+ * kernel did, before a trampoline that is described from its first byte. */
+PPA_CTX_SIGNAL static int step_from_start(struct ppa_walk *w, const struct ppa_code *code, uintptr_t pc)
+{
+	struct ppa_cfi *c = &w->scratch->cfi;
+	int end;
+
+	if (w->exact || ppa_cfi_find(c, code, &w->mem, pc + 1) || c->start != pc + 1)
+		return ppa_guess_step(w, code);
+	if (!c->signal_frame)
+		return PPA_UNWIND_COMPLETE;
+	return apply_row(w, &end) ? PPA_UNWIND_NO_RULE : end;
+}
+
 /* The pc is not in the row cache. */
 PPA_CTX_SIGNAL static __attribute__((noinline)) int step_cold(struct ppa_walk *w, uintptr_t pc)
 {
@@ -169,7 +184,7 @@ PPA_CTX_SIGNAL static __attribute__((noinline)) int step_cold(struct ppa_walk *w
 		return ppa_guess_step(w, NULL);
 	err = ppa_cfi_find(c, &code, &w->mem, pc);
 	if (err == -ENOENT)
-		return ppa_guess_step(w, &code);
+		return step_from_start(w, &code, pc);
 	if (!err && ppa_row_pack(c, pc, &row)) {
 		ppa_row_store(pc, code.epoch, &row);
 		return apply_packed(w, &row);

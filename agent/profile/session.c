@@ -134,20 +134,29 @@ static int64_t thin(const struct ppa_session *s, struct ppa_session_thread *t, u
 	return n;
 }
 
+void ppa_session_account(struct ppa_session *s, enum ppa_marker leaf, uintptr_t start_routine, uint32_t label,
+			 int64_t rest_ns)
+{
+	struct ppa_session_account *a = s->accounts;
+	size_t i = 0;
+
+	while (i < s->naccounts && (a[i].start_routine != start_routine || a[i].leaf != leaf))
+		i++;
+	if (i == PPA_SESSION_ACCOUNTS_MAX)
+		i = 0; /* more start routines than anyone has: the first account takes the rest */
+	else if (i == s->naccounts)
+		a[s->naccounts++] = (struct ppa_session_account){ .start_routine = start_routine, .leaf = leaf };
+	a[i].label = label;
+	a[i].nthreads++;
+	a[i].balance_ns += rest_ns;
+}
+
 static void add_exit(struct ppa_session *s, const struct ppa_record *r, struct ppa_session_thread *t)
 {
 	int64_t rest = (int64_t)(r->weight_ns - t->start_cpu_ns) - (int64_t)t->offered_ns;
-	size_t i = 0;
 
 	t->ended = true;
-	while (i < s->nexits && s->exits[i].start_routine != r->start_routine)
-		i++;
-	if (i == PPA_SESSION_EXITS_MAX)
-		i = 0; /* more start routines than anyone has: the first one's account takes the rest */
-	else if (i == s->nexits)
-		s->exits[s->nexits++] = (struct ppa_session_exit){ .start_routine = r->start_routine };
-	s->exits[i].label = t->label;
-	s->exits[i].balance_ns += rest;
+	ppa_session_account(s, PPA_MARKER_EXIT, r->start_routine, t->label, rest);
 }
 
 void ppa_session_take(struct ppa_session *s, const struct ppa_record *r, const uintptr_t *pcs)

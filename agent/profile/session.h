@@ -19,6 +19,7 @@
 #include "agent/base/stats.h"
 #include "agent/profile/cpu.h"
 #include "agent/profile/labels.h"
+#include "agent/profile/marker.h"
 #include "agent/profile/stacktab.h"
 
 struct ppa_module_table;
@@ -34,14 +35,17 @@ struct ppa_session_thread {
 	bool ended;
 };
 
-/* CPU time of ended threads that no sample covered, by start routine; negative where samples covered too much. */
-struct ppa_session_exit {
+/* CPU time that no sample covered, by start routine and by what is to be said of it; negative where samples covered too
+ * much. */
+struct ppa_session_account {
 	uintptr_t start_routine;
+	enum ppa_marker leaf; /* PPA_MARKER_EXIT: ended threads; PPA_MARKER_NOT_SAMPLED: live ones */
 	uint32_t label;
+	uint32_t nthreads;
 	int64_t balance_ns;
 };
 
-enum { PPA_SESSION_EXITS_MAX = 64, PPA_SESSION_LAYOUTS_MAX = 64 };
+enum { PPA_SESSION_ACCOUNTS_MAX = 64, PPA_SESSION_LAYOUTS_MAX = 64 };
 
 struct ppa_session {
 	/* constant */
@@ -57,8 +61,8 @@ struct ppa_session {
 	struct ppa_labels labels;
 	struct ppa_session_thread *threads; /* open addressing by key */
 	size_t nthreads, threads_cap;
-	struct ppa_session_exit exits[PPA_SESSION_EXITS_MAX];
-	size_t nexits;
+	struct ppa_session_account accounts[PPA_SESSION_ACCOUNTS_MAX];
+	size_t naccounts;
 	uint64_t offered_ns; /* of all threads */
 	uint64_t failed_ns;  /* weight for which there was no memory */
 	const struct ppa_module_table *tables[PPA_SESSION_LAYOUTS_MAX]; /* held, one for each layout met */
@@ -82,6 +86,10 @@ void ppa_session_settle(struct ppa_session *s) PPA_CTX_SERVER;
 
 /* For settle: the thread of key, created if need be; NULL on no memory. Context: server, sampler's lock. */
 struct ppa_session_thread *ppa_session_thread(struct ppa_session *s, uint64_t key) PPA_CTX_SERVER;
+
+/* Enter what no sample covered of one thread. Context: server, sampler's lock. */
+void ppa_session_account(struct ppa_session *s, enum ppa_marker leaf, uintptr_t start_routine, uint32_t label,
+			 int64_t rest_ns) PPA_CTX_SERVER;
 
 /* The table of a layout; any table if that layout is not held. Context: server. */
 const struct ppa_module_table *ppa_session_table(const struct ppa_session *s, uint64_t layout) PPA_CTX_SERVER;

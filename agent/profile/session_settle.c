@@ -5,8 +5,10 @@
  *   Ended threads. Each left its total CPU time at its end. A thread shorter than the kernel's tick is often never
  *   interrupted, another is charged a whole period for less; both signs are summed by start routine and the sum is
  *   charged to [thread exit] under that routine. Sums of many short threads so are exact, not merely unbiased.
- *   Live threads. Within a few periods and ticks the rest is sampling's own uncertainty, of mean zero. More than that
- *   is time without a timer (refused, or before the scan met the thread): [not sampled].
+ *   Live threads. One thread's rest of a few periods and ticks is sampling's own uncertainty; more is time without a
+ *   timer (refused, or before the scan met the thread): [not sampled]. Small rests are summed by start routine too: of
+ *   very many threads that each ran for a moment the kernel's tick misses a part, always in the same direction, and
+ *   that sum is charged once it is beyond what chance explains.
  *   Threads that ended unseen (cancelled, or by the bare system call): only the process's clock still knows them. What
  *   it has beyond all others goes to [thread exit] as well.
  *
@@ -21,7 +23,7 @@
 #include "unwind/modules.h"
 
 /* Beyond this a rest is no longer what delayed ticks explain: four ticks of CONFIG_HZ=100, or four periods. */
-enum { TOLERANCE_TICKS_NS = 40 * 1000 * 1000, TOLERANCE_PERIODS = 4 };
+enum { LONGEST_TICK_NS = 10 * 1000 * 1000, TOLERANCE_TICKS_NS = 4 * LONGEST_TICK_NS, TOLERANCE_PERIODS = 4 };
 
 static void charge(struct ppa_session *s, enum ppa_marker leaf, uintptr_t caller, uint32_t label, uint32_t tid,
 		   int64_t ns)
@@ -64,15 +66,27 @@ static void settle_live(struct ppa_thread *t, void *arg)
 	st->ended = true;
 	if (rest > w->tolerance_ns + w->lost_ns)
 		charge(w->s, PPA_MARKER_NOT_SAMPLED, t->start_routine, st->label, (uint32_t)tid, rest);
+	else if (now != st->start_cpu_ns)
+		ppa_session_account(w->s, PPA_MARKER_NOT_SAMPLED, t->start_routine, st->label, rest);
 }
 
-static void settle_ended(struct settling *w)
+/* The rest of a live thread lies within about a period (or a tick, if that is longer) of zero either way; the sum of n
+ * of them within three standard deviations, 3 * sqrt(n / 6) periods: two uniform phases, at the begin and at the end. */
+static bool is_chance(const struct ppa_session *s, const struct ppa_session_account *a)
 {
-	struct ppa_session *s = w->s;
+	double unit = (double)(s->period_ns > LONGEST_TICK_NS ? s->period_ns : LONGEST_TICK_NS);
+	double units = (double)a->balance_ns / unit;
 
-	for (size_t i = 0; i < s->nexits; i++) {
-		w->known_ns += s->exits[i].balance_ns;
-		charge(s, PPA_MARKER_EXIT, s->exits[i].start_routine, s->exits[i].label, 0, s->exits[i].balance_ns);
+	return a->leaf == PPA_MARKER_NOT_SAMPLED && units * units < 4 + 1.5 * a->nthreads;
+}
+
+static void settle_accounts(struct ppa_session *s)
+{
+	for (size_t i = 0; i < s->naccounts; i++) {
+		const struct ppa_session_account *a = &s->accounts[i];
+
+		if (!is_chance(s, a))
+			charge(s, a->leaf, a->start_routine, a->label, 0, a->balance_ns);
 	}
 }
 
@@ -92,8 +106,10 @@ void ppa_session_settle(struct ppa_session *s)
 	charge(s, PPA_MARKER_LOST, 0, PPA_LABEL_NONE, 0, lost);
 	w.known_ns = (int64_t)s->offered_ns;
 	w.lost_ns = lost;
-	settle_ended(&w);
+	for (size_t i = 0; i < s->naccounts; i++)
+		w.known_ns += s->accounts[i].balance_ns; /* of ended threads so far */
 	ppa_threads_each(settle_live, &w);
+	settle_accounts(s);
 	unseen = (int64_t)s->process_cpu_ns - (int64_t)s->agent_cpu_ns - w.known_ns;
 	if (unseen > w.tolerance_ns && unseen > (int64_t)s->process_cpu_ns / 50)
 		charge(s, PPA_MARKER_EXIT, 0, PPA_LABEL_NONE, 0, unseen);

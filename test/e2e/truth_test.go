@@ -11,14 +11,23 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/google/pprof/profile"
 )
 
-// The kernel delivers a CPU timer's signal at most once a scheduler tick.
-const tick = 4 * time.Millisecond
+// The kernel delivers a CPU timer's signal at most once a scheduler tick, which is what the coarse clock counts in.
+var tick = func() time.Duration {
+	const coarse = 6 // CLOCK_MONOTONIC_COARSE
+	var t syscall.Timespec
+	if _, _, e := syscall.Syscall(syscall.SYS_CLOCK_GETRES, coarse, uintptr(unsafe.Pointer(&t)), 0); e != 0 {
+		return 10 * time.Millisecond
+	}
+	return time.Duration(t.Nano())
+}()
 
 // printed reads "name number" lines of a victim.
 func printed(out string) map[string]time.Duration {
@@ -71,7 +80,7 @@ func number(variable string, otherwise float64) float64 {
 func TestSharesAreTrue(t *testing.T) {
 	runs, seconds := int(number("TRUTH_RUNS", 2)), number("TRUTH_CPU", 2)
 	functions := []string{"burn_half", "burn_third", "burn_fifth"}
-	t.Logf("%d runs of %.0f CPU-seconds", runs, seconds)
+	t.Logf("%d runs of %.0f CPU-seconds, tick %v", runs, seconds, tick)
 	for _, hz := range []int{100, 1000} {
 		sum, abs, worst, worstTotal, over3 := [3]float64{}, [3]float64{}, 0.0, 0.0, 0
 		bound := [3]float64{}

@@ -56,8 +56,7 @@ static void *blocked_thread(void *arg)
 	t1 = victim_cpu_ns();
 	unblock_here();
 	burn_open();
-	printf("blocked %llu\nopen %llu\n", (unsigned long long)(t1 - t0),
-	       (unsigned long long)(victim_cpu_ns() - t1));
+	printf("blocked %llu\nopen %llu\n", (unsigned long long)(t1 - t0), (unsigned long long)(victim_cpu_ns() - t1));
 	return NULL;
 }
 

@@ -47,7 +47,7 @@ static void *burner(void *arg)
 
 int main(int argc, char **argv)
 {
-	struct job jobs[2] = { { victim_arg(argc, argv, 1, 100), argv + 2, argc - 2, 0 } };
+	struct job jobs[2] = {{victim_arg(argc, argv, 1, 100), argv + 2, argc - 2, 0}};
 	pthread_t t[3];
 
 	victim_check(argc > 2, "no library");

@@ -48,7 +48,7 @@ static void threads(void)
 
 static void signals(void)
 {
-	struct timespec zero = { 0, 0 };
+	struct timespec zero = {0, 0};
 	struct sigaction a;
 	sigset_t set, old;
 
@@ -79,7 +79,7 @@ static void signals(void)
 
 static void processes(void)
 {
-	char *const nothing[] = { (char *)"/nonexistent/program", NULL };
+	char *const nothing[] = {(char *)"/nonexistent/program", NULL};
 	void *lib;
 	pid_t pid;
 

@@ -50,7 +50,7 @@ int main(int argc, char **argv)
 {
 	long count = victim_arg(argc, argv, 1, 10);
 	int is_first = argc < 3;
-	char next[32], ignored[32], *args[] = { argv[0], next, ignored, NULL };
+	char next[32], ignored[32], *args[] = {argv[0], next, ignored, NULL};
 	sigset_t blocked;
 	pthread_t t;
 

@@ -17,7 +17,7 @@ static void list(const char *when)
 {
 	DIR *d = opendir("/proc/self/fd");
 	struct dirent *e;
-	int open_now[256] = { 0 };
+	int open_now[256] = {0};
 
 	victim_check(d != NULL, "opendir /proc/self/fd");
 	while ((e = readdir(d))) {

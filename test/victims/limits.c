@@ -23,7 +23,7 @@ static void keys(void)
 
 static void files(void)
 {
-	struct rlimit few = { 64, 64 };
+	struct rlimit few = {64, 64};
 	int n = 0, fd;
 
 	setrlimit(RLIMIT_NOFILE, &few);
@@ -43,7 +43,7 @@ static void *thread(void *arg)
 
 static void threads(void)
 {
-	struct rlimit space = { 8ull << 30, 8ull << 30 };
+	struct rlimit space = {8ull << 30, 8ull << 30};
 	int refused = 0;
 	pthread_attr_t huge;
 	pthread_t t;

@@ -21,8 +21,8 @@ static void print_set(const char *what, const sigset_t *set)
 static void masks(void)
 {
 	sigset_t set, old;
-	int (*const setters[])(int, const sigset_t *, sigset_t *) = { pthread_sigmask, sigprocmask };
-	static const char *const names[] = { "pthread_sigmask", "sigprocmask" };
+	int (*const setters[])(int, const sigset_t *, sigset_t *) = {pthread_sigmask, sigprocmask};
+	static const char *const names[] = {"pthread_sigmask", "sigprocmask"};
 
 	for (int f = 0; f < 2; f++) {
 		printf("%s\n", names[f]);
@@ -79,7 +79,9 @@ static void actions(void)
 		errno = 0;
 		rc = sigaction(s, NULL, &old);
 		printf("%d: query %d errno %d handler %s flags %x\n", s, rc, errno,
-		       rc ? "-" : old.sa_handler == SIG_DFL ? "default" : "other",
+		       rc			   ? "-"
+		       : old.sa_handler == SIG_DFL ? "default"
+						   : "other",
 		       rc ? 0 : (unsigned)old.sa_flags & ~0x04000000u);
 		errno = 0;
 		rc = sigaction(s, &a, NULL);

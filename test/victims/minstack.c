@@ -37,8 +37,8 @@ static void on_usr1(int sig)
 
 static void *alt_thread(void *arg)
 {
-	stack_t alt = { .ss_sp = mmap(NULL, ALT_BYTES + 4096, PROT_READ | PROT_WRITE,
-				      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) };
+	stack_t alt = {
+		.ss_sp = mmap(NULL, ALT_BYTES + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)};
 
 	mprotect(alt.ss_sp, 4096, PROT_NONE);
 	alt.ss_sp = (char *)alt.ss_sp + 4096;
@@ -57,7 +57,7 @@ static void *alt_thread(void *arg)
 int main(int argc, char **argv)
 {
 	long rounds = victim_arg(argc, argv, 1, 20);
-	struct sigaction a = { .sa_handler = on_usr1, .sa_flags = SA_ONSTACK | SA_RESTART };
+	struct sigaction a = {.sa_handler = on_usr1, .sa_flags = SA_ONSTACK | SA_RESTART};
 	pthread_attr_t small, own;
 	pthread_t t[3];
 	char *stack = mmap(NULL, 4096 + PTHREAD_STACK_MIN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

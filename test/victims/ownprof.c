@@ -43,8 +43,8 @@ int main(int argc, char **argv)
 {
 	long ms = victim_arg(argc, argv, 1, 500);
 	int rt = (int)victim_arg(argc, argv, 2, SIGRTMIN + 1);
-	struct itimerval every10 = { { 0, 10000 }, { 0, 10000 } }, off = { { 0, 0 }, { 0, 0 } };
-	struct itimerspec every5 = { { 0, 5000000 }, { 0, 5000000 } };
+	struct itimerval every10 = {{0, 10000}, {0, 10000}}, off = {{0, 0}, {0, 0}};
+	struct itimerspec every5 = {{0, 5000000}, {0, 5000000}};
 	struct sigevent ev;
 	struct itimerval now;
 	uint64_t cpu, wall;
@@ -67,8 +67,8 @@ int main(int argc, char **argv)
 	timer_delete(timer);
 	cpu = victim_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu;
 	wall = victim_clock_ns(CLOCK_MONOTONIC) - wall;
-	printf("prof %d owed %.1f foreign %d interval %ld\n", (int)nprof, (double)cpu / 10e6,
-	       (int)nprof_foreign, (long)now.it_interval.tv_usec);
+	printf("prof %d owed %.1f foreign %d interval %ld\n", (int)nprof, (double)cpu / 10e6, (int)nprof_foreign,
+	       (long)now.it_interval.tv_usec);
 	printf("rt %d owed %.1f foreign %d\n", (int)(nrt + noverrun), (double)wall / 5e6, (int)nrt_foreign);
 	return 0;
 }

@@ -25,7 +25,7 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 static void queue_all(int i)
 {
 	for (int s = first; s <= LAST; s++) {
-		union sigval v = { .sival_int = i * 100 + s };
+		union sigval v = {.sival_int = i * 100 + s};
 
 		victim_check(!sigqueue(getpid(), s, v), "sigqueue");
 	}
@@ -34,10 +34,10 @@ static void queue_all(int i)
 /* One number after the other, blocked, queued and fetched. */
 static void wait_for_each(void)
 {
-	struct timespec second = { 1, 0 };
+	struct timespec second = {1, 0};
 
 	for (int s = first; s <= LAST; s++) {
-		union sigval v = { .sival_int = s };
+		union sigval v = {.sival_int = s};
 		siginfo_t info;
 		sigset_t one;
 		int got;

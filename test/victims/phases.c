@@ -78,8 +78,8 @@ static void *run(void *arg)
 
 int main(int argc, char **argv)
 {
-	static const char *const names[NFUNCTIONS] = { "burn_half", "burn_third", "burn_fifth" };
-	struct job jobs[NTHREADS] = { { 0 } };
+	static const char *const names[NFUNCTIONS] = {"burn_half", "burn_third", "burn_fifth"};
+	struct job jobs[NTHREADS] = {{0}};
 	uint64_t total = 0;
 	double cpu = argc > 1 ? strtod(argv[1], NULL) : 1;
 
@@ -95,8 +95,7 @@ int main(int argc, char **argv)
 		total += jobs[i].total_ns;
 	}
 	for (int f = 0; f < NFUNCTIONS; f++)
-		printf("%s %llu\n", names[f],
-		       (unsigned long long)(jobs[0].spent_ns[f] + jobs[1].spent_ns[f]));
+		printf("%s %llu\n", names[f], (unsigned long long)(jobs[0].spent_ns[f] + jobs[1].spent_ns[f]));
 	printf("total %llu\n", (unsigned long long)total);
 	fflush(stdout);
 	victim_gate();

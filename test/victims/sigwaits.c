@@ -28,7 +28,7 @@ static void burn(void)
 static int wait_signalfd(int fd, siginfo_t *info)
 {
 	struct signalfd_siginfo s;
-	struct pollfd p = { .fd = fd, .events = POLLIN };
+	struct pollfd p = {.fd = fd, .events = POLLIN};
 
 	victim_check(poll(&p, 1, 5000) == 1, "signalfd never readable");
 	victim_check(read(fd, &s, sizeof(s)) == sizeof(s), "signalfd read");
@@ -41,7 +41,7 @@ static int wait_signalfd(int fd, siginfo_t *info)
 
 static int wait_one(int how, int fd, siginfo_t *info)
 {
-	struct timespec five = { 5, 0 };
+	struct timespec five = {5, 0};
 	int sig = -1;
 
 	memset(info, 0, sizeof(*info));
@@ -60,9 +60,9 @@ static int wait_one(int how, int fd, siginfo_t *info)
 
 static void *waiter(void *arg)
 {
-	static const char *const names[] = { "sigwait", "sigwaitinfo", "sigtimedwait", "signalfd" };
-	struct timespec short_time = { 0, 3000000 }, zero = { 0, 0 };
-	struct pollfd p = { .events = POLLIN };
+	static const char *const names[] = {"sigwait", "sigwaitinfo", "sigtimedwait", "signalfd"};
+	struct timespec short_time = {0, 3000000}, zero = {0, 0};
+	struct pollfd p = {.events = POLLIN};
 	sigset_t pending;
 	siginfo_t info;
 	int fd = signalfd(-1, &all, SFD_NONBLOCK | SFD_CLOEXEC), timeouts = 0, npending = 0, readable = 0;
@@ -110,7 +110,7 @@ int main(int argc, char **argv)
 	pthread_sigmask(SIG_SETMASK, &all, NULL);
 	victim_check(!pthread_create(&t, NULL, waiter, NULL), "pthread_create");
 	for (int i = 0; i < 4 * ROUNDS; i++) {
-		union sigval v = { .sival_int = i };
+		union sigval v = {.sival_int = i};
 
 		while (sem_wait(&turn) != 0)
 			;

@@ -18,8 +18,8 @@ static sem_t never;
 
 static int call(int kind)
 {
-	struct timespec t = { 0, 1000 }, end;
-	struct timeval v = { 0, 1 };
+	struct timespec t = {0, 1000}, end;
+	struct timeval v = {0, 1};
 	struct epoll_event event;
 	char byte;
 
@@ -47,10 +47,10 @@ static int call(int kind)
 
 int main(int argc, char **argv)
 {
-	static const char *const names[] = { "nanosleep",     "ppoll", "select",         "epoll_wait",
-					     "sem_timedwait", "recv",  "clock_nanosleep" };
+	static const char *const names[] = {"nanosleep",     "ppoll", "select",		"epoll_wait",
+					    "sem_timedwait", "recv",  "clock_nanosleep"};
 	long ms = victim_arg(argc, argv, 1, 200);
-	struct timeval v = { 0, 1 };
+	struct timeval v = {0, 1};
 
 	epoll = epoll_create1(0);
 	sem_init(&never, 0, 0);

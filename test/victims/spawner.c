@@ -25,7 +25,7 @@ static int status_of(pid_t pid)
 
 static int spawned(int search)
 {
-	char *args[] = { (char *)"sh", (char *)"-c", (char *)"exit 3", NULL };
+	char *args[] = {(char *)"sh", (char *)"-c", (char *)"exit 3", NULL};
 	pid_t pid;
 	int err = search ? posix_spawnp(&pid, "sh", NULL, NULL, args, environ)
 			 : posix_spawn(&pid, "/bin/sh", NULL, NULL, args, environ);
@@ -59,15 +59,16 @@ static int piped(void)
 
 static int failed(void)
 {
-	char *args[] = { (char *)"x", NULL };
+	char *args[] = {(char *)"x", NULL};
 
-	return execv("/nonexistent", args) + execvp("no-such-program-anywhere", args) + execl("/etc", "x", (char *)NULL);
+	return execv("/nonexistent", args) + execvp("no-such-program-anywhere", args) +
+	       execl("/etc", "x", (char *)NULL);
 }
 
 static void *spawn_all(void *arg)
 {
-	static const char *const names[] = { "spawn", "spawnp", "vfork", "vfork failing", "system", "popen", "failed" };
-	long rounds = *(long *)arg, sums[7] = { 0 };
+	static const char *const names[] = {"spawn", "spawnp", "vfork", "vfork failing", "system", "popen", "failed"};
+	long rounds = *(long *)arg, sums[7] = {0};
 
 	for (long i = 0; i < rounds; i++) {
 		victim_burn_ns(1000000);

@@ -121,8 +121,8 @@ static void *for_ever(void *)
 
 int main(int argc, char **argv)
 {
-	void *(*const ways[])(void *) = { by_return, by_exit, by_cancel, by_async_cancel, by_throw };
-	long rounds = victim_arg(argc, argv, 1, 20), results[5] = { 0 };
+	void *(*const ways[])(void *) = {by_return, by_exit, by_cancel, by_async_cancel, by_throw};
+	long rounds = victim_arg(argc, argv, 1, 20), results[5] = {0};
 	pthread_t t[5], other;
 	pthread_attr_t detached;
 

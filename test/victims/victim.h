@@ -65,7 +65,7 @@ static inline __attribute__((always_inline)) void victim_burn_ns(uint64_t ns)
 
 static inline void victim_sleep_ms(unsigned ms)
 {
-	struct timespec t = { ms / 1000, (long)(ms % 1000) * 1000000 };
+	struct timespec t = {ms / 1000, (long)(ms % 1000) * 1000000};
 
 	while (nanosleep(&t, &t) != 0 && errno == EINTR)
 		;

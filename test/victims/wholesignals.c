@@ -25,7 +25,7 @@ static void on_term(int sig)
 
 int main(void)
 {
-	struct sigaction a = { .sa_handler = on_term };
+	struct sigaction a = {.sa_handler = on_term};
 	sigset_t term;
 
 	main_thread = pthread_self();
