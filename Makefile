@@ -27,7 +27,7 @@ B := build
 O := $(B)/obj/$(VARIANT)
 V_ := $(B)/vendor
 VLIB := $(V_)/lib
-OUT := $(if $(filter release,$(VARIANT)),$(B),$(B)/$(VARIANT))
+OUT := $(if $(filter release fuzz,$(VARIANT)),$(B),$(B)/$(VARIANT))
 LIB := $(OUT)/libpprofagent.so
 
 # -- how our own code is compiled ------------------------------------------------------------------------------------
@@ -73,7 +73,7 @@ LINK := -shared -nostdlib -fPIC -Wl,-soname,libpprofagent.so -Wl,--version-scrip
 .PHONY: all debug
 all: $(LIB)
 debug:
-	+$(MAKE) VARIANT=debug all
+	+$(MAKE) --no-print-directory VARIANT=debug all
 
 $(LIB): $(OBJ) $(ARCHIVES) $(STUBS) agent/exports.map
 	$(call say,LINK $@)
@@ -150,7 +150,7 @@ define test_program
 $(OUT)/$(1)/%: $(O)/test/$(1)/%.o $$$$(call link_files,$$$$($(2)_LINK_$$$$*)) $(BASE)
 	$$(call say,LINK $$@)
 	mkdir -p $$(@D)
-	$$(CC) $$(CFLAGS) $$(CFLAGS_$$(VARIANT)) -rdynamic -o $$@ $$(filter %.o,$$^) \
+	$$(CC) $$(CFLAGS) $$(CFLAGS_$$(VARIANT)) -o $$@ $$(filter %.o,$$^) \
 		-Wl,--start-group $$(sort $$(filter %.a,$$^)) -Wl,--end-group \
 		$$(call link_flags,$$($(2)_LINK_$$*)) $$($(2)_FLAGS_$$*) $(3) -lpthread -ldl -lrt
 $(O)/test/$(1)/%.o: CFLAGS += $$($(2)_FLAGS_$$*)
@@ -190,11 +190,11 @@ test: $(B)/.bootstrap-test $(LIB) $(UNIT) $(PRELOAD) $(VICTIMS)
 
 # The unit tests once more under a sanitizer. Preload tests are not run so: sanitizers interpose malloc as well.
 asan ubsan tsan: $(B)/.bootstrap-test
-	+$(MAKE) VARIANT=$@ unit
+	+$(MAKE) --no-print-directory VARIANT=$@ unit
 	OUT=$(B)/$@ T="$(T)" scripts/test unit
 
 fuzz: $(B)/.bootstrap-test
-	+$(MAKE) VARIANT=fuzz fuzz-programs
+	+$(MAKE) --no-print-directory VARIANT=fuzz fuzz-programs
 	T="$(T)" FUZZ_SECONDS=$(FUZZ_SECONDS) scripts/fuzz
 .PHONY: fuzz-programs
 fuzz-programs: $(FUZZ)

@@ -94,6 +94,8 @@ static bool is_usable(void)
 {
 	const char *why;
 
+	if (!config.addr[0])
+		return false; /* too long, and told */
 	if (ppa_server_check(config.addr, &why)) {
 		ppa_log("PPROF_ADDR=%.100s: %s; not listening", config.addr, why);
 		return false;
@@ -109,16 +111,14 @@ static bool is_usable(void)
 	return true;
 }
 
-/* Threads inherit their creator's mask, and so did we: what came blocked from exec is the target's wish. */
+/* A mask inherited over exec may block everything. */
 static void free_own_signal(void)
 {
-	sigset_t set, old;
-	int n = ppa_signal_number();
+	sigset_t set;
 
 	sigemptyset(&set);
-	sigaddset(&set, n);
-	if (ppa_real()->pthread_sigmask(SIG_UNBLOCK, &set, &old) == 0)
-		ppa_self.blocks_ours = sigismember(&old, n) == 1;
+	sigaddset(&set, ppa_signal_number());
+	ppa_real()->pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
 __attribute__((constructor)) static void init(void)

@@ -17,7 +17,7 @@
 #include "agent/base/sys.h"
 #include "http/civetweb_embed.h"
 
-enum { HEAD_MAX = 1024, ONE_SEGMENT = 1400, SECONDS_A_DAY = 86400 };
+enum { HEAD_MAX = 1600, SECONDS_A_DAY = 86400 }; /* a location of 1 KiB fits */
 
 static const char *reason_of(int status)
 {
@@ -127,7 +127,7 @@ static void send_reply(struct ppa_request *r, const struct ppa_reply *reply, con
 	if (ppa_web_has_unread_body(r->web))
 		r->keeps_alive = false;
 	build_head(r, reply, len, &h);
-	if (!h.is_cut && rest > 0 && rest <= ONE_SEGMENT - h.len % ONE_SEGMENT && rest <= sizeof(h.text) - h.len) {
+	if (!h.is_cut && rest > 0 && rest <= sizeof(h.text) - h.len) {
 		memcpy(h.text + h.len, body, rest);
 		h.len += rest;
 		rest = 0;

@@ -8,9 +8,11 @@
 #include "http/session.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <string.h>
+#include <time.h>
 
-#include "agent/base/vheap.h"
+#include "agent/base/sys.h"
 #include "http/access.h"
 #include "http/civetweb_embed.h"
 #include "http/net.h"
@@ -19,7 +21,7 @@
 #include "http/request.h"
 #include "http/routes.h"
 
-enum { SWALLOW_MS = 300, SWALLOW_READS = 64, SWALLOW_STEP = 1024 };
+enum { SWALLOW_MS = 300, SWALLOW_STEP = 1024 };
 
 static struct {
 	bool is_loopback; /* set by the keeper before any worker exists */
@@ -67,6 +69,7 @@ static void answer(struct ppa_web *w, struct ppa_request *r)
 
 	if (uri_host)
 		host = uri_host;
+	r->is_under_pprof = !strncmp(r->path, PPA_ROUTES_PREFIX, sizeof(PPA_ROUTES_PREFIX) - 1);
 	if (state.is_loopback && !ppa_access_host_is_allowed(host)) {
 		ppa_reply_error(r, 403, "Host header is a name: use an IP address or localhost");
 		return;
@@ -91,17 +94,16 @@ static void refuse(struct ppa_web *w)
 
 static void swallow_rest(int fd)
 {
+	uint64_t end = ppa_sys_clock_ns(CLOCK_MONOTONIC) + SWALLOW_MS * 1000000ULL;
 	char scrap[SWALLOW_STEP];
+	long n;
 
 	ppa_net_shutdown_write(fd);
-	for (int i = 0; i < SWALLOW_READS; i++) {
-		long n = ppa_net_recv(fd, scrap, sizeof(scrap), 0);
-
+	do {
+		n = ppa_net_recv(fd, scrap, sizeof(scrap), 0);
 		if (n == -EAGAIN && ppa_net_poll(fd, POLLIN, SWALLOW_MS) > 0)
-			continue;
-		if (n <= 0)
-			break;
-	}
+			n = 1;
+	} while (n > 0 && ppa_sys_clock_ns(CLOCK_MONOTONIC) < end);
 }
 
 bool ppa_session_serve(struct ppa_web *w, int fd)
@@ -113,12 +115,12 @@ bool ppa_session_serve(struct ppa_web *w, int fd)
 		struct ppa_request r = {.web = w};
 		enum ppa_web_got got = ppa_web_read_request(w);
 
-		if (got == PPA_WEB_BAD)
+		if (got == PPA_WEB_BAD) {
 			refuse(w);
-		if (got != PPA_WEB_REQUEST) {
 			swallow_rest(fd);
-			return false;
 		}
+		if (got != PPA_WEB_REQUEST)
+			return false;
 		r.method = method_of(ppa_web_method(w));
 		r.is_http10 = !strcmp(ppa_web_version(w), "1.0");
 		r.keeps_alive = ppa_web_wants_keep_alive(w);

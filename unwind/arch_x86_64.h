@@ -26,7 +26,10 @@ enum {
 };
 
 /* rbx, rbp, r12 to r15. The order is that of the row cache; the frame pointer must be at index 1. */
-#define PPA_SAVED_REGS { 3, 6, 12, 13, 14, 15 }
+#define PPA_SAVED_REGS                                                                                                 \
+	{                                                                                                              \
+		3, 6, 12, 13, 14, 15                                                                                   \
+	}
 
 struct ppa_regs {
 	uintptr_t r[PPA_NREGS];
@@ -44,7 +47,7 @@ _Static_assert(offsetof(struct ppa_arch_ucontext, gregs) == 40, "struct ucontext
 
 PPA_CTX_SIGNAL static inline void ppa_arch_from_ucontext(const void *ucontext, struct ppa_regs *out)
 {
-	static const uint8_t greg_of[PPA_NREGS] = { 13, 12, 14, 11, 9, 8, 10, 15, 0, 1, 2, 3, 4, 5, 6, 7, 16 };
+	static const uint8_t greg_of[PPA_NREGS] = {13, 12, 14, 11, 9, 8, 10, 15, 0, 1, 2, 3, 4, 5, 6, 7, 16};
 	const struct ppa_arch_ucontext *uc = ucontext;
 
 	for (int i = 0; i < PPA_NREGS; i++)

@@ -84,7 +84,7 @@ PPA_CTX_SIGNAL static int parse_cie(struct ppa_view *v, uintptr_t pos, struct ci
 	uint8_t version, letter;
 	int n = 0;
 
-	*c = (struct cie){ 0 };
+	*c = (struct cie){0};
 	if (!record_extent(v, &pos, &end) || ppa_view_uint(v, &pos, 4) != 0)
 		return -EINVAL;
 	version = ppa_view_u8(v, &pos);
@@ -120,7 +120,7 @@ PPA_CTX_SIGNAL static int try_fde(struct ppa_cfi *c, uintptr_t fde, uintptr_t hd
 {
 	struct ppa_view *v = &c->view;
 	struct cie cie;
-	struct ppa_cfi_program p = { .cfi = c, .pc = pc };
+	struct ppa_cfi_program p = {.cfi = c, .pc = pc};
 	uintptr_t pos = fde, end, cie_field, cie_distance, size;
 
 	if (!record_extent(v, &pos, &end))
@@ -130,7 +130,9 @@ PPA_CTX_SIGNAL static int try_fde(struct ppa_cfi *c, uintptr_t fde, uintptr_t hd
 	if (v->bad || !cie_distance || parse_cie(v, cie_field - cie_distance, &cie))
 		return -EINVAL;
 	c->start = ppa_view_encoded(v, &pos, cie.pointer_encoding, hdr);
-	size = ppa_view_encoded(v, &pos, cie.pointer_encoding & PE_FORMAT, 0);
+	size = cie.pointer_encoding == PPA_PE_PCREL_SDATA4
+		       ? ppa_view_uint(v, &pos, 4)
+		       : ppa_view_encoded(v, &pos, cie.pointer_encoding & PE_FORMAT, 0);
 	if (v->bad)
 		return -EINVAL;
 	c->end = c->start + size;
@@ -151,7 +153,26 @@ PPA_CTX_SIGNAL static int try_fde(struct ppa_cfi *c, uintptr_t fde, uintptr_t hd
 	return ppa_cfi_run(&p, cie.instructions, cie.end, pos, end);
 }
 
-/* The last entry of the index at or before pc; 0 if pc is before the first. */
+/* How many of the n entries are at or before want, all of them at hand. No branch but the loop's. */
+PPA_CTX_SIGNAL static uint64_t search_at_hand(const uint8_t *entries, uint64_t n, int64_t want)
+{
+	const uint8_t *base = entries;
+	int32_t start;
+
+	if (!n)
+		return 0;
+	while (n > 1) {
+		uint64_t half = n / 2;
+
+		memcpy(&start, base + half * INDEX_ENTRY, sizeof(start));
+		base = start <= want ? base + half * INDEX_ENTRY : base;
+		n -= half;
+	}
+	memcpy(&start, base, sizeof(start));
+	return (uint64_t)(base - entries) / INDEX_ENTRY + (start <= want);
+}
+
+/* The description of the last entry of the index at or before pc; 0 if pc is before the first. */
 PPA_CTX_SIGNAL static uintptr_t search_index(struct ppa_view *v, uintptr_t table, uint64_t count, uintptr_t hdr,
 					     uintptr_t pc)
 {
@@ -159,12 +180,11 @@ PPA_CTX_SIGNAL static uintptr_t search_index(struct ppa_view *v, uintptr_t table
 	uint64_t lo = 0, n = count;
 	uintptr_t pos;
 
-	/* Invariant: entries before lo are at or before pc, entries from lo + n on are after it. */
-	while (n) {
+	/* By copies until the rest fits into one. Invariant: entries before lo are at or before pc, from lo + n on after
+	 * it. */
+	while (n > NEAR_ENTRIES && !ppa_view_at_hand(v, table + lo * INDEX_ENTRY, n * INDEX_ENTRY)) {
 		uint64_t half = n / 2;
 
-		if (n <= NEAR_ENTRIES) /* one copy for the rest of the search */
-			ppa_view_has(v, table + lo * INDEX_ENTRY, n * INDEX_ENTRY);
 		pos = table + (lo + half) * INDEX_ENTRY;
 		if (ppa_view_sint(v, &pos, 4) <= want) {
 			lo += half + 1;
@@ -175,6 +195,11 @@ PPA_CTX_SIGNAL static uintptr_t search_index(struct ppa_view *v, uintptr_t table
 		if (v->bad)
 			return 0;
 	}
+	pos = table + lo * INDEX_ENTRY;
+	if (n && !ppa_view_has(v, pos, n * INDEX_ENTRY))
+		return 0;
+	if (n)
+		lo += search_at_hand(v->bytes + (pos - v->lo), n, want);
 	if (!lo)
 		return 0;
 	pos = table + (lo - 1) * INDEX_ENTRY + 4;

@@ -56,10 +56,10 @@ enum { PPA_CFI_REMEMBER = 6 }; /* nesting of DW_CFA_remember_state; compilers us
 
 /* Working memory of one search, in the caller's buffer: too large for a handler's stack. */
 struct ppa_cfi {
-	struct ppa_cfi_row row;	 /* the result */
-	bool signal_frame;	 /* the row is of a signal trampoline: its caller was interrupted, not calling */
-	uintptr_t start, end;	 /* what the description covers */
-	struct ppa_view view;	 /* for the expressions the row names */
+	struct ppa_cfi_row row;	    /* the result */
+	bool signal_frame;	    /* the row is of a signal trampoline: its caller was interrupted, not calling */
+	uintptr_t start, end;	    /* what the description covers */
+	struct ppa_view view;	    /* for the expressions the row names */
 	struct ppa_cfi_row initial; /* after the common part, for DW_CFA_restore */
 	struct ppa_cfi_row remembered[PPA_CFI_REMEMBER];
 	uint8_t copy[PPA_VIEW_COPY];

@@ -116,9 +116,6 @@ PPA_CTX_SIGNAL static enum outcome define_cfa(struct ppa_cfi_program *p, uint8_t
 		row->cfa_reg = (uint32_t)reg;
 		row->cfa_expr = 0;
 		return NEXT;
-	case CFA_DEF_CFA_OFFSET:
-		row->cfa_offset = (int64_t)ppa_view_uleb(v, pos);
-		return NEXT;
 	case CFA_DEF_CFA_OFFSET_SF:
 		row->cfa_offset = (int64_t)((uint64_t)ppa_view_sleb(v, pos) * (uint64_t)p->data_align);
 		return NEXT;
@@ -218,9 +215,13 @@ PPA_CTX_SIGNAL static enum outcome one_op(struct ppa_cfi_program *p, uintptr_t *
 	default:
 		break;
 	}
-	o = move_location(p, op, pos);
+	if (op == CFA_DEF_CFA_OFFSET) { /* with those three nearly all there are */
+		p->cfi->row.cfa_offset = (int64_t)ppa_view_uleb(v, pos);
+		return NEXT;
+	}
+	o = define_cfa(p, op, pos, end);
 	if (o == NOT_MINE)
-		o = define_cfa(p, op, pos, end);
+		o = move_location(p, op, pos);
 	return o == NOT_MINE ? give_rule(p, op, pos, end) : o;
 }
 
@@ -241,7 +242,7 @@ int ppa_cfi_run(struct ppa_cfi_program *p, uintptr_t common, uintptr_t common_en
 {
 	struct ppa_cfi *c = p->cfi;
 
-	c->row = (struct ppa_cfi_row){ .cfa_reg = PPA_NREGS };
+	c->row = (struct ppa_cfi_row){.cfa_reg = PPA_NREGS};
 	c->initial = c->row;
 	p->location = c->start;
 	p->ops = p->depth = 0;

@@ -24,7 +24,7 @@ struct ppa_cfi_program {
 
 /* Run the common instructions [common, common_end), then those of the description [own, own_end) up to pc, into
  * cfi->row. Returns 0 or -EINVAL. Context: signal. */
-int ppa_cfi_run(struct ppa_cfi_program *p, uintptr_t common, uintptr_t common_end, uintptr_t own, uintptr_t own_end)
-	PPA_CTX_SIGNAL;
+int ppa_cfi_run(struct ppa_cfi_program *p, uintptr_t common, uintptr_t common_end, uintptr_t own,
+		uintptr_t own_end) PPA_CTX_SIGNAL;
 
 #endif

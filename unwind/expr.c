@@ -102,8 +102,8 @@ PPA_CTX_SIGNAL static void dereference(struct machine *m, unsigned bytes)
 
 	if (bytes < 1 || bytes > sizeof(x)) {
 		m->err = -EINVAL;
-	} else if (bytes == sizeof(x) ? !ppa_memory_read(m->e->memory, addr, &x) :
-					!ppa_memory_copy(m->e->memory, &x, addr, bytes)) {
+	} else if (bytes == sizeof(x) ? !ppa_memory_read(m->e->memory, addr, &x)
+				      : !ppa_memory_copy(m->e->memory, &x, addr, bytes)) {
 		m->err = -EFAULT;
 	}
 	push(m, x);
@@ -124,19 +124,27 @@ PPA_CTX_SIGNAL static bool constant(struct machine *m, uint8_t op)
 	}
 	switch (op) {
 	case OP_CONST1U:
-	case OP_CONST2U:
-	case OP_CONST4U:
-	case OP_CONST8U:
-		push(m, ppa_view_uint(v, &m->pos, 1U << ((op - OP_CONST1U) / 2)));
+		push(m, ppa_view_uint(v, &m->pos, 1));
 		return true;
 	case OP_CONST1S:
+		push(m, (uint64_t)ppa_view_sint(v, &m->pos, 1));
+		return true;
+	case OP_CONST2U:
+		push(m, ppa_view_uint(v, &m->pos, 2));
+		return true;
 	case OP_CONST2S:
+		push(m, (uint64_t)ppa_view_sint(v, &m->pos, 2));
+		return true;
+	case OP_CONST4U:
+		push(m, ppa_view_uint(v, &m->pos, 4));
+		return true;
 	case OP_CONST4S:
-	case OP_CONST8S:
-		push(m, (uint64_t)ppa_view_sint(v, &m->pos, 1U << ((op - OP_CONST1S) / 2)));
+		push(m, (uint64_t)ppa_view_sint(v, &m->pos, 4));
 		return true;
 	case OP_ADDR:
-		push(m, ppa_view_uint(v, &m->pos, sizeof(uintptr_t)));
+	case OP_CONST8U:
+	case OP_CONST8S:
+		push(m, ppa_view_uint(v, &m->pos, 8));
 		return true;
 	case OP_CONSTU:
 		push(m, ppa_view_uleb(v, &m->pos));

@@ -11,8 +11,8 @@
 
 enum {
 	WORD = sizeof(uintptr_t),
-	MAX_FRAME_BYTES = 1 << 20,	/* a frame pointer this far away is a number */
-	MAX_FUNCTION_BYTES = 32 << 10,	/* of code without unwind information */
+	MAX_FRAME_BYTES = 1 << 20,     /* a frame pointer this far away is a number */
+	MAX_FUNCTION_BYTES = 32 << 10, /* of code without unwind information */
 	SCAN_WORDS = 96,
 };
 

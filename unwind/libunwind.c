@@ -43,14 +43,14 @@ static struct {
 	atomic_flag busy; /* who set it owns cursor and libunwind's pools */
 	unw_cursor_t cursor;
 	_Atomic(unw_addr_space_t) space; /* set once */
-} second = { .busy = ATOMIC_FLAG_INIT };
+} second = {.busy = ATOMIC_FLAG_INIT};
 
 PPA_CTX_SIGNAL static int find_proc_info(unw_addr_space_t as, unw_word_t ip, unw_proc_info_t *pi, int need, void *arg)
 {
 	const struct question *q = arg;
 	struct ppa_view *v = &q->walk->scratch->cfi.view;
 	uintptr_t hdr = q->code->eh_frame_hdr, pos = hdr;
-	unw_dyn_info_t di = { .format = UNW_INFO_FORMAT_REMOTE_TABLE };
+	unw_dyn_info_t di = {.format = UNW_INFO_FORMAT_REMOTE_TABLE};
 	uint8_t version, frame_encoding, count_encoding, table_encoding;
 	uint64_t count;
 
@@ -59,8 +59,8 @@ PPA_CTX_SIGNAL static int find_proc_info(unw_addr_space_t as, unw_word_t ip, unw
 	frame_encoding = ppa_view_u8(v, &pos);
 	count_encoding = ppa_view_u8(v, &pos);
 	table_encoding = ppa_view_u8(v, &pos);
-	if (version != HDR_VERSION || count_encoding != PE_UDATA4 || table_encoding != PE_TABLE ||
-	    ip < q->code->lo || ip >= q->code->hi)
+	if (version != HDR_VERSION || count_encoding != PE_UDATA4 || table_encoding != PE_TABLE || ip < q->code->lo ||
+	    ip >= q->code->hi)
 		return -UNW_EINVAL;
 	ppa_view_encoded(v, &pos, frame_encoding, hdr);
 	count = ppa_view_uint(v, &pos, 4);
@@ -157,7 +157,7 @@ int ppa_second_opinion_step(struct ppa_walk *w, const struct ppa_code *code, uin
 	unw_addr_space_t space = atomic_load_explicit(&second.space, memory_order_acquire);
 	struct ppa_cfi *c = &w->scratch->cfi;
 	uintptr_t old_pc = w->regs.r[PPA_REG_PC], old_sp = w->regs.r[PPA_REG_SP], sp;
-	struct question q = { w, code };
+	struct question q = {w, code};
 	bool known;
 
 	if (!space || w->stack_room < STACK_NEEDED || !code->eh_frame_hdr ||
@@ -191,7 +191,7 @@ int ppa_second_opinion_init(void)
 		.resume = resume,
 	};
 	static struct ppa_walk nobody; /* zero registers: enough for init_remote, which builds the pools */
-	struct question q = { &nobody, NULL };
+	struct question q = {&nobody, NULL};
 	unw_addr_space_t space;
 
 	if (atomic_load_explicit(&second.space, memory_order_relaxed))

@@ -13,20 +13,20 @@ enum {
 };
 
 enum { /* DW_EH_PE_*: pointer encodings of the Linux Standard Base, 10.5.1 */
-	PE_ABSPTR = 0x00,
-	PE_ULEB = 0x01,
-	PE_UDATA2 = 0x02,
-	PE_UDATA4 = 0x03,
-	PE_UDATA8 = 0x04,
-	PE_SLEB = 0x09,
-	PE_SDATA2 = 0x0a,
-	PE_SDATA4 = 0x0b,
-	PE_SDATA8 = 0x0c,
-	PE_FORMAT = 0x0f,
-	PE_PCREL = 0x10,
-	PE_DATAREL = 0x30,
-	PE_APPLICATION = 0x70,
-	PE_INDIRECT = 0x80,
+       PE_ABSPTR = 0x00,
+       PE_ULEB = 0x01,
+       PE_UDATA2 = 0x02,
+       PE_UDATA4 = 0x03,
+       PE_UDATA8 = 0x04,
+       PE_SLEB = 0x09,
+       PE_SDATA2 = 0x0a,
+       PE_SDATA4 = 0x0b,
+       PE_SDATA8 = 0x0c,
+       PE_FORMAT = 0x0f,
+       PE_PCREL = 0x10,
+       PE_DATAREL = 0x30,
+       PE_APPLICATION = 0x70,
+       PE_INDIRECT = 0x80,
 };
 
 void ppa_memory_init(struct ppa_memory *m, struct ppa_unwind_buf *buf)
@@ -139,24 +139,7 @@ bad:
 	return false;
 }
 
-uint64_t ppa_view_uint(struct ppa_view *v, uintptr_t *pos, unsigned bytes)
-{
-	uint64_t x = 0;
-
-	if (bytes <= sizeof(x) && ppa_view_has(v, *pos, bytes))
-		memcpy(&x, v->bytes + (*pos - v->lo), bytes);
-	*pos += bytes;
-	return x;
-}
-
-int64_t ppa_view_sint(struct ppa_view *v, uintptr_t *pos, unsigned bytes)
-{
-	unsigned spare = 64 - 8 * bytes;
-
-	return (int64_t)(ppa_view_uint(v, pos, bytes) << spare) >> spare;
-}
-
-uint64_t ppa_view_uleb(struct ppa_view *v, uintptr_t *pos)
+uint64_t ppa_view_long_uleb(struct ppa_view *v, uintptr_t *pos)
 {
 	uint64_t x = 0;
 
@@ -215,7 +198,7 @@ PPA_CTX_SIGNAL static uint64_t encoded_value(struct ppa_view *v, uintptr_t *pos,
 	}
 }
 
-uintptr_t ppa_view_encoded(struct ppa_view *v, uintptr_t *pos, uint8_t encoding, uintptr_t data_base)
+uintptr_t ppa_view_encoded_any(struct ppa_view *v, uintptr_t *pos, uint8_t encoding, uintptr_t data_base)
 {
 	uintptr_t here = *pos;
 	uint64_t x = encoded_value(v, pos, encoding & PE_FORMAT);

@@ -33,8 +33,8 @@ void ppa_memory_init(struct ppa_memory *m, struct ppa_unwind_buf *buf) PPA_CTX_S
 /* Allow direct loads in [sp - red zone, bounds->hi) if sp lies in the bounds. here: an address known to be on the
  * current stack (our own frame), or 0; when it is not below sp in the same bounds, one copy proves that sp is mapped.
  * Context: signal. */
-void ppa_memory_enter(struct ppa_memory *m, const struct ppa_stack_bounds *bounds, uintptr_t sp, uintptr_t here)
-	PPA_CTX_SIGNAL;
+void ppa_memory_enter(struct ppa_memory *m, const struct ppa_stack_bounds *bounds, uintptr_t sp,
+		      uintptr_t here) PPA_CTX_SIGNAL;
 
 /* The word at addr by the window or a copy of its own. Context: signal. */
 bool ppa_memory_read_far(struct ppa_memory *m, uintptr_t addr, uintptr_t *out) PPA_CTX_SIGNAL;
@@ -70,29 +70,76 @@ void ppa_view_init(struct ppa_view *v, uintptr_t lo, uintptr_t hi, struct ppa_me
 /* Bring n bytes from addr to hand; false (and bad) if they cannot be had. Context: signal. */
 bool ppa_view_fetch(struct ppa_view *v, uintptr_t addr, size_t n) PPA_CTX_SIGNAL;
 
-PPA_CTX_SIGNAL static inline bool ppa_view_has(struct ppa_view *v, uintptr_t addr, size_t n)
+PPA_CTX_SIGNAL static inline bool ppa_view_at_hand(const struct ppa_view *v, uintptr_t addr, size_t n)
 {
-	return (addr - v->lo < v->len && v->len - (addr - v->lo) >= n) || ppa_view_fetch(v, addr, n);
+	return addr - v->lo < v->len && v->len - (addr - v->lo) >= n;
 }
 
-/* Little-endian numbers at *pos, which moves on. Context: signal. */
-PPA_CTX_SIGNAL static inline uint8_t ppa_view_u8(struct ppa_view *v, uintptr_t *pos)
+PPA_CTX_SIGNAL static inline bool ppa_view_has(struct ppa_view *v, uintptr_t addr, size_t n)
 {
-	uint8_t x = 0;
+	return ppa_likely(ppa_view_at_hand(v, addr, n)) || ppa_view_fetch(v, addr, n);
+}
 
-	if (ppa_likely(ppa_view_has(v, *pos, 1)))
-		x = v->bytes[*pos - v->lo];
-	*pos += 1;
+/* Little-endian numbers at *pos, which moves on. bytes is a constant, 1 to 8, in every call. Context: signal. */
+PPA_CTX_SIGNAL static inline __attribute__((always_inline)) uint64_t ppa_view_uint(struct ppa_view *v, uintptr_t *pos,
+										   unsigned bytes)
+{
+	uint64_t x = 0;
+
+	if (ppa_view_has(v, *pos, bytes))
+		memcpy(&x, v->bytes + (*pos - v->lo), bytes);
+	*pos += bytes;
 	return x;
 }
 
-uint64_t ppa_view_uint(struct ppa_view *v, uintptr_t *pos, unsigned bytes) PPA_CTX_SIGNAL;
-int64_t ppa_view_sint(struct ppa_view *v, uintptr_t *pos, unsigned bytes) PPA_CTX_SIGNAL;
-uint64_t ppa_view_uleb(struct ppa_view *v, uintptr_t *pos) PPA_CTX_SIGNAL;
+PPA_CTX_SIGNAL static inline __attribute__((always_inline)) int64_t ppa_view_sint(struct ppa_view *v, uintptr_t *pos,
+										  unsigned bytes)
+{
+	unsigned spare = 64 - 8 * bytes;
+
+	return (int64_t)(ppa_view_uint(v, pos, bytes) << spare) >> spare;
+}
+
+PPA_CTX_SIGNAL static inline uint8_t ppa_view_u8(struct ppa_view *v, uintptr_t *pos)
+{
+	return (uint8_t)ppa_view_uint(v, pos, 1);
+}
+
+/* LEB128 of more than one byte. Context: signal. */
+uint64_t ppa_view_long_uleb(struct ppa_view *v, uintptr_t *pos) PPA_CTX_SIGNAL;
+
+PPA_CTX_SIGNAL static inline uint64_t ppa_view_uleb(struct ppa_view *v, uintptr_t *pos)
+{
+	if (ppa_likely(ppa_view_at_hand(v, *pos, 1))) {
+		uint8_t byte = v->bytes[*pos - v->lo];
+
+		if (ppa_likely(byte < 0x80)) {
+			*pos += 1;
+			return byte;
+		}
+	}
+	return ppa_view_long_uleb(v, pos);
+}
+
 int64_t ppa_view_sleb(struct ppa_view *v, uintptr_t *pos) PPA_CTX_SIGNAL;
+
+/* Any encoding but the common one. Context: signal. */
+uintptr_t ppa_view_encoded_any(struct ppa_view *v, uintptr_t *pos, uint8_t encoding,
+			       uintptr_t data_base) PPA_CTX_SIGNAL;
+
+enum { PPA_PE_PCREL_SDATA4 = 0x1b }; /* what compilers write nearly everywhere */
 
 /* A pointer in one of the DW_EH_PE encodings (no indirect ones); data_base is what datarel counts from.
  * Context: signal. */
-uintptr_t ppa_view_encoded(struct ppa_view *v, uintptr_t *pos, uint8_t encoding, uintptr_t data_base) PPA_CTX_SIGNAL;
+PPA_CTX_SIGNAL static inline uintptr_t ppa_view_encoded(struct ppa_view *v, uintptr_t *pos, uint8_t encoding,
+							uintptr_t data_base)
+{
+	if (ppa_likely(encoding == PPA_PE_PCREL_SDATA4)) {
+		uintptr_t here = *pos;
+
+		return here + (uintptr_t)ppa_view_sint(v, pos, 4);
+	}
+	return ppa_view_encoded_any(v, pos, encoding, data_base);
+}
 
 #endif

@@ -44,7 +44,7 @@ static int add_range(struct ppa_module_scan *s, uintptr_t start, uintptr_t end, 
 	}
 	if (grow((void **)&s->ranges, s->nranges, &s->ranges_cap, sizeof(*s->ranges)))
 		return -ENOMEM;
-	s->ranges[s->nranges++] = (struct ppa_module_range){ start, end, offset, node };
+	s->ranges[s->nranges++] = (struct ppa_module_range){start, end, offset, node};
 	return 0;
 }
 
@@ -66,8 +66,7 @@ static void node_from_elf(struct ppa_module_scan *s, struct ppa_module_node *n, 
 	memcpy(n->segment, elf->segment, sizeof(n->segment));
 }
 
-static struct ppa_module_node *add_node(struct ppa_module_scan *s, const struct ppa_map *map,
-					const struct ppa_elf *elf)
+static struct ppa_module_node *add_node(struct ppa_module_scan *s, const struct ppa_map *map, const struct ppa_elf *elf)
 {
 	struct ppa_module_node *n;
 
@@ -205,8 +204,8 @@ static void locate_cfi(struct ppa_module_scan *s, const struct ppa_map *map)
 	for (size_t i = 0; i < s->nnodes; i++) {
 		struct ppa_module_node *n = s->nodes[i];
 
-		if (lacks_cfi(n) && map->dev == n->m.dev && map->ino == n->m.ino &&
-		    n->m.eh_frame_hdr >= map->start && n->m.eh_frame_hdr < map->end) {
+		if (lacks_cfi(n) && map->dev == n->m.dev && map->ino == n->m.ino && n->m.eh_frame_hdr >= map->start &&
+		    n->m.eh_frame_hdr < map->end) {
 			n->cfi_lo = map->start;
 			n->cfi_hi = map->end;
 		}
@@ -252,7 +251,7 @@ static int add_loaded(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	struct ppa_module_scan *s = arg;
 	const char *name = info->dlpi_name && *info->dlpi_name ? info->dlpi_name : "/proc/self/exe";
-	struct ppa_map map = { .path = strncmp(name, "linux-vdso", 10) ? name : "[vdso]" };
+	struct ppa_map map = {.path = strncmp(name, "linux-vdso", 10) ? name : "[vdso]"};
 	struct ppa_module_node *n;
 
 	(void)size;

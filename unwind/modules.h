@@ -22,15 +22,15 @@ enum { PPA_BUILD_ID_MAX = 32 }; /* bytes; SHA-1 ids have 20 */
 
 /* A loaded ELF object. Immutable once published, kept for ever by whoever holds a table reference. */
 struct ppa_module {
-	uint64_t serial;      /* never reused: a module that is unloaded and loaded again has a new one */
-	const char *path;     /* as in maps, " (deleted)" removed; "[vdso]"; never NULL */
-	bool deleted;         /* the path no longer names the mapped file */
-	bool is_main;         /* the file of /proc/self/exe */
-	bool is_agent;        /* this library */
-	bool at_startup;      /* was there at the first refresh: never unloaded */
-	uint64_t dev, ino;    /* of the mapped file; 0 for the vdso */
-	uintptr_t bias;       /* load address - link address: runtime pc = bias + symbol value */
-	uintptr_t lo, hi;     /* extent of all its segments */
+	uint64_t serial;	/* never reused: a module that is unloaded and loaded again has a new one */
+	const char *path;	/* as in maps, " (deleted)" removed; "[vdso]"; never NULL */
+	bool deleted;		/* the path no longer names the mapped file */
+	bool is_main;		/* the file of /proc/self/exe */
+	bool is_agent;		/* this library */
+	bool at_startup;	/* was there at the first refresh: never unloaded */
+	uint64_t dev, ino;	/* of the mapped file; 0 for the vdso */
+	uintptr_t bias;		/* load address - link address: runtime pc = bias + symbol value */
+	uintptr_t lo, hi;	/* extent of all its segments */
 	uintptr_t eh_frame_hdr; /* runtime address; 0 if none */
 	size_t eh_frame_hdr_len;
 	uint8_t build_id[PPA_BUILD_ID_MAX];
@@ -70,11 +70,11 @@ const struct ppa_text_segment *ppa_modules_lookup(const struct ppa_module_table 
 struct ppa_code {
 	uintptr_t lo, hi; /* text segment around pc */
 	uintptr_t eh_frame_hdr;
-	size_t eh_frame_hdr_len; /* may be more than the section: the loader does not say its end */
+	size_t eh_frame_hdr_len;  /* may be more than the section: the loader does not say its end */
 	uintptr_t cfi_lo, cfi_hi; /* readable extent of the module around eh_frame_hdr; .eh_frame lies inside */
 	uint64_t serial;	  /* of the module; 0 when only the loader knows it */
-	uint64_t epoch;		  /* what is learnt of pc holds as long as ppa_modules_epochs says so; 0: do not cache */
-	bool stays;		  /* never unloaded: [cfi_lo, cfi_hi) may be loaded from directly */
+	uint64_t epoch; /* what is learnt of pc holds as long as ppa_modules_epochs says so; 0: do not cache */
+	bool stays;	/* never unloaded: [cfi_lo, cfi_hi) may be loaded from directly */
 };
 
 /* The two epochs that code is known under now: of the modules that stay, and of the rest (0 while an unload is not yet

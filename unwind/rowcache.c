@@ -10,14 +10,14 @@
 #include "agent/base/sys.h"
 
 enum { /* the operations in those expressions */
-	OP_DEREF = 0x06,
-	OP_AND = 0x1a,
-	OP_PLUS = 0x22,
-	OP_SHL = 0x24,
-	OP_GE = 0x2a,
-	OP_LIT0 = 0x30,
-	OP_LIT31 = 0x4f,
-	OP_BREG0 = 0x70,
+       OP_DEREF = 0x06,
+       OP_AND = 0x1a,
+       OP_PLUS = 0x22,
+       OP_SHL = 0x24,
+       OP_GE = 0x2a,
+       OP_LIT0 = 0x30,
+       OP_LIT31 = 0x4f,
+       OP_BREG0 = 0x70,
 };
 
 _Atomic(struct ppa_row_entry *) ppa_row_entries;
@@ -68,7 +68,7 @@ PPA_CTX_SIGNAL static bool take_breg(struct ppa_view *v, uintptr_t *pos, uint32_
 /* Exactly: breg7 8, breg16 0, lit15, and, lit<n>, ge, lit3, shl, plus. */
 PPA_CTX_SIGNAL static bool plt_cfa(struct ppa_view *v, uintptr_t pos, uintptr_t pc, int64_t *offset)
 {
-	static const uint8_t tail[] = { OP_GE, OP_LIT0 + 3, OP_SHL, OP_PLUS };
+	static const uint8_t tail[] = {OP_GE, OP_LIT0 + 3, OP_SHL, OP_PLUS};
 	int64_t base, zero;
 	uint32_t sp, ip;
 	uint8_t low;

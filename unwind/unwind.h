@@ -16,9 +16,9 @@ enum { PPA_UNWIND_MAX_FRAMES = 512 };
 /* How a walk ended; exactly one. */
 enum ppa_unwind_end {
 	PPA_UNWIND_COMPLETE = 0,    /* the thread's start: undefined return address, or pc 0 */
-	PPA_UNWIND_FULL = 1,        /* the caller's buffer is full */
+	PPA_UNWIND_FULL = 1,	    /* the caller's buffer is full */
 	PPA_UNWIND_NO_MODULE = 2,   /* a pc in no known module and no frame pointer led on */
-	PPA_UNWIND_NO_RULE = 3,     /* no unwind information for the pc, or rules nobody could evaluate */
+	PPA_UNWIND_NO_RULE = 3,	    /* no unwind information for the pc, or rules nobody could evaluate */
 	PPA_UNWIND_BAD_MEMORY = 4,  /* a rule pointed to memory that cannot be read */
 	PPA_UNWIND_NO_PROGRESS = 5, /* the stack pointer did not move towards the start */
 	PPA_UNWIND_NENDS
@@ -44,8 +44,8 @@ struct ppa_unwind_buf {
 /* Walk from a signal's ucontext_t. buf->pcs[0] is the interrupted pc as it is; every caller is its return address
  * minus 1, but for a frame below a signal trampoline, which was interrupted and stands exactly: the address rule of
  * profile.proto's Location.address. Always gives at least the leaf. Context: signal. */
-void ppa_unwind_context(const void *ucontext, const struct ppa_stack_bounds *bounds, struct ppa_unwind_buf *buf)
-	PPA_CTX_SIGNAL;
+void ppa_unwind_context(const void *ucontext, const struct ppa_stack_bounds *bounds,
+			struct ppa_unwind_buf *buf) PPA_CTX_SIGNAL;
 
 /* First address of the function around pc, from the unwind tables of a module that is loaded now; 0 if they do not say.
  * Context: server. */

@@ -129,7 +129,7 @@ PPA_CTX_SIGNAL static int apply_row(struct ppa_walk *w, int *end)
 {
 	struct ppa_cfi *c = &w->scratch->cfi;
 	struct ppa_regs *next = &w->scratch->next;
-	struct ppa_expr e = { &c->view, &w->mem, &w->regs };
+	struct ppa_expr e = {&c->view, &w->mem, &w->regs};
 	uintptr_t cfa, pc;
 	int err;
 

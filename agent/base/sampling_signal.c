@@ -19,10 +19,26 @@ static struct {
 	void (*_Atomic handler)(int, siginfo_t *, void *);
 } state;
 
+/* By bits, not sigismember: a handler may ask. sigset_t begins with one word on every 64-bit libc. */
+static inline bool has(const sigset_t *set, int n)
+{
+	return *(const uint64_t *)(const void *)set & (1ULL << (n - 1));
+}
+
+bool ppa_signal_counts_as_in(const sigset_t *set, int n)
+{
+	return has(set, n - 1) && has(set, n + 1);
+}
+
+/* Default disposition, not asked for before, and not blocked for its own sake by whoever started us. */
 static bool is_free(int n)
 {
 	struct sigaction old;
+	sigset_t mask;
 
+	if (ppa_real()->pthread_sigmask(SIG_BLOCK, NULL, &mask) == 0 && has(&mask, n) &&
+	    !ppa_signal_counts_as_in(&mask, n))
+		return false;
 	if (atomic_load_explicit(&state.yielded, memory_order_relaxed) & (1ULL << (n - 1)))
 		return false;
 	return ppa_real()->sigaction(n, NULL, &old) == 0 && old.sa_handler == SIG_DFL;
@@ -77,6 +93,7 @@ void ppa_signal_yield(int signum)
 	int expected = signum, next;
 
 	atomic_fetch_or_explicit(&state.yielded, 1ULL << (signum - 1), memory_order_relaxed);
+	/* Of several threads that yield the same number one chooses the next. */
 	next = find_free();
 	if (!atomic_compare_exchange_strong_explicit(&state.number, &expected, next, memory_order_relaxed,
 						     memory_order_relaxed))

@@ -26,6 +26,10 @@ int ppa_signal_number(void) PPA_CTX_SIGNAL;
  * Chooses another number if the target took this one behind our back. 0 or -errno. Context: server. */
 int ppa_signal_install(void (*handler)(int, siginfo_t *, void *)) PPA_CTX_SERVER;
 
+/* Does a mask count as containing n? Yes where both neighbours of n are in it: see agent/hook/signal.c.
+ * Context: signal. */
+bool ppa_signal_counts_as_in(const sigset_t *set, int n) PPA_CTX_SIGNAL;
+
 /* The target wants this number for itself and we move to the next free one, handler and
  * all; the caller installs the target's action afterwards. Context: any. */
 void ppa_signal_yield(int signum) PPA_CTX_ANY;

@@ -16,7 +16,6 @@ struct ppa_thread;
 struct ppa_self {
 	struct ppa_thread *slot; /* this thread's entry in the thread table, NULL if it has none */
 	bool is_ours;		 /* one of the agent's own threads */
-	bool blocks_ours;	 /* the target believes that it has blocked our signal on this thread */
 };
 _Static_assert(sizeof(struct ppa_self) <= 64, "static TLS is scarce in a preloaded library");
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * exec and spawn pass the thread's mask on. Where the target believes that it has blocked our number (see signal.c)
- * the new program must find it blocked: it is blocked for real just before, and freed again if the call fails.
+ * exec and spawn pass the thread's mask on. Where our number counts as blocked (see signal.c) the new program must find
+ * it blocked: it is blocked for real just before, and freed again if the call fails.
  *
  * Timers need no care: the kernel deletes them and flushes their pending signals during exec (flush_itimer_signals in
  * begin_new_exec). The child of a vfork runs these hooks in its parent's memory; they touch nothing but the mask. */
@@ -14,14 +14,13 @@
 
 #include "agent/base/real.h"
 #include "agent/base/sampling_signal.h"
-#include "agent/base/self.h"
 
 static void set_blocked(int how)
 {
 	int n = ppa_signal_number(), saved = errno;
-	sigset_t set;
+	sigset_t set, mask;
 
-	if (!n || !ppa_self.blocks_ours)
+	if (!n || ppa_real()->pthread_sigmask(SIG_BLOCK, NULL, &mask) || !ppa_signal_counts_as_in(&mask, n))
 		return;
 	sigemptyset(&set);
 	sigaddset(&set, n);

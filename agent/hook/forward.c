@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #include "agent/base/real.h"
+#include "agent/base/sampling_signal.h"
 #include "agent/profile/cpu.h"
 
 enum { NSIGNALS = 65 };
@@ -38,6 +39,9 @@ int ppa_forward_action(int sig, const struct sigaction *act, struct sigaction *o
 
 	if (has) {
 		mine = *act;
+		/* Our new number, if the target blocks everything meanwhile. */
+		if (ppa_signal_number() && ppa_signal_counts_as_in(&mine.sa_mask, ppa_signal_number()))
+			sigdelset(&mine.sa_mask, ppa_signal_number());
 		wanted[sig] = *act;
 		mine.sa_sigaction = forwarder;
 		mine.sa_flags |= SA_SIGINFO;
@@ -48,9 +52,14 @@ int ppa_forward_action(int sig, const struct sigaction *act, struct sigaction *o
 		wanted[sig] = before;
 		return rc;
 	}
-	if (old && had)
-		*old = before;
-	else if (old && old->sa_sigaction == ppa_cpu_handler) {
+	/* Mask and flags come back as the kernel keeps them (without SIGKILL and SIGSTOP, say); ours are only the function
+	 * and SA_SIGINFO. */
+	if (old && had) {
+		old->sa_sigaction = before.sa_sigaction;
+		old->sa_flags &= before.sa_flags | ~SA_SIGINFO;
+		if (ppa_signal_number() && ppa_signal_counts_as_in(&old->sa_mask, ppa_signal_number()))
+			sigaddset(&old->sa_mask, ppa_signal_number());
+	} else if (old && old->sa_sigaction == ppa_cpu_handler) {
 		*old = (struct sigaction){ .sa_handler = SIG_DFL };
 	}
 	if (act)

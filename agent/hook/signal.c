@@ -3,37 +3,41 @@
  * Signal masks and dispositions as the target set them, minus our one number.
  *
  * A thread that blocks every signal would collect seconds of timer overrun, and sigwait on everything would hand our
- * signal to the target. So our number is taken out of each mask on its way in and put back on its way out: a bit per
- * thread (ppa_self.blocks_ours) and one per disposition remember what the target believes.
+ * signal to the target. So our number is taken out of each mask on its way in and put back on its way out.
  *
- * A mask of nearly everything is no interest in our number; a small set that names it is: then we yield it (see
- * agent/base/sampling_signal.h). With the agent off each hook is one test and a direct call. */
+ * What the target believes is kept nowhere but in the kernel: our number counts as blocked where both its neighbours
+ * are. A mask of everything has them, and keeps them through sigreturn, siglongjmp, fork, exec and new threads, none of
+ * which pass here; a record of our own was tried first and went stale in each of these. A set that names our number
+ * without its neighbours was written with it in mind: then we yield it (see agent/base/sampling_signal.h). What is shown
+ * wrong, by one bit, is a mask with a hole right beside our number, such as every other signal.
+ *
+ * With the agent off each hook is one test and a direct call. */
 #include <errno.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <string.h>
 #include <sys/signalfd.h>
 
 #include "agent/base/real.h"
 #include "agent/base/sampling_signal.h"
-#include "agent/base/self.h"
 #include "agent/hook/forward.h"
 
-enum { FEW_SIGNALS = 32 };
-
-/* Dispositions whose sa_mask, as the target gave it, contains our number; bit n - 1 for signal n. */
-static _Atomic uint64_t masks_with_ours;
-
-/* A set of at most a few signals that contains n was written with n in mind. */
-static bool names(const sigset_t *set, int n)
+/* Give the target its number and take another. In this thread's mask what was shown becomes real for the old number,
+ * and the new one is made free; other threads follow with the next mask they set. */
+static int move_away(int n)
 {
-	int members = 0;
+	sigset_t mask;
+	int next;
 
-	if (sigismember(set, n) != 1)
-		return false;
-	for (int i = 1; i <= 64; i++)
-		members += sigismember(set, i) == 1;
-	return members < FEW_SIGNALS;
+	ppa_signal_yield(n);
+	next = ppa_signal_number();
+	if (ppa_real()->pthread_sigmask(SIG_BLOCK, NULL, &mask))
+		return next;
+	if (ppa_signal_counts_as_in(&mask, n))
+		sigaddset(&mask, n);
+	if (next)
+		sigdelset(&mask, next);
+	ppa_real()->pthread_sigmask(SIG_SETMASK, &mask, NULL);
+	return next;
 }
 
 /* Our number now; yields it first if set asks for it. */
@@ -41,42 +45,38 @@ static int number_after(const sigset_t *set)
 {
 	int n = ppa_signal_number();
 
-	if (ppa_unlikely(n && set && names(set, n))) {
-		ppa_signal_yield(n);
-		n = ppa_signal_number();
-	}
+	while (ppa_unlikely(n && set && sigismember(set, n) == 1 && !ppa_signal_counts_as_in(set, n)))
+		n = move_away(n);
 	return n;
 }
 
-static void note_mask(int how, bool has)
+/* Show a set of the kernel's as the target gave it. */
+static void put_back(sigset_t *set, int n)
 {
-	if (how == SIG_SETMASK)
-		ppa_self.blocks_ours = has;
-	else if (has)
-		ppa_self.blocks_ours = how == SIG_BLOCK;
+	if (ppa_signal_counts_as_in(set, n))
+		sigaddset(set, n);
+}
+
+/* A copy of set without our number, or set itself where it does not contain it. */
+static const sigset_t *without_ours(const sigset_t *set, sigset_t *copy)
+{
+	int n = number_after(set);
+
+	if (!n || !set || sigismember(set, n) != 1)
+		return set;
+	*copy = *set;
+	sigdelset(copy, n);
+	return copy;
 }
 
 static int mask_hook(int (*real)(int, const sigset_t *, sigset_t *), int how, const sigset_t *set, sigset_t *old)
 {
-	int n = number_after(set), rc;
-	bool was = ppa_self.blocks_ours, has = false, had_set = set != NULL;
-	sigset_t mine;
+	sigset_t copy;
+	const sigset_t *mine = without_ours(set, &copy);
+	int n = ppa_signal_number(), rc = real(how, mine, old);
 
-	if (!n)
-		return real(how, set, old);
-	if (set && sigismember(set, n) == 1) {
-		has = true;
-		mine = *set;
-		sigdelset(&mine, n);
-		set = &mine;
-	}
-	rc = real(how, set, old);
-	if (rc)
-		return rc;
-	if (had_set)
-		note_mask(how, has);
-	if (old && was)
-		sigaddset(old, n);
+	if (rc == 0 && old && n)
+		put_back(old, n);
 	return rc;
 }
 
@@ -102,40 +102,28 @@ static int own_number_action(int sig, const struct sigaction *act, struct sigact
 			}
 			return 0;
 		}
-		ppa_signal_yield(sig);
+		move_away(sig);
 	}
 	return ppa_forward_action(sig, act, old);
 }
 
 PPA_EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction *old)
 {
-	int n = ppa_signal_number(), rc;
+	int n = act ? number_after(&act->sa_mask) : ppa_signal_number(), rc;
 	struct sigaction mine;
-	uint64_t bit;
-	bool had, has = false;
 
 	if (!n || sig < 1 || sig > 64)
 		return ppa_real()->sigaction(sig, act, old);
 	if (ppa_unlikely(sig == n || ppa_signal_was_ours(sig)))
 		return own_number_action(sig, act, old);
-	bit = 1ULL << (sig - 1);
-	had = atomic_load_explicit(&masks_with_ours, memory_order_relaxed) & bit;
 	if (act && sigismember(&act->sa_mask, n) == 1) {
-		has = true;
 		mine = *act;
 		sigdelset(&mine.sa_mask, n);
+		act = &mine;
 	}
-	rc = ppa_real()->sigaction(sig, has ? &mine : act, old);
-	if (rc)
-		return rc;
-	if (act && has != had) {
-		if (has)
-			atomic_fetch_or_explicit(&masks_with_ours, bit, memory_order_relaxed);
-		else
-			atomic_fetch_and_explicit(&masks_with_ours, ~bit, memory_order_relaxed);
-	}
-	if (old && had)
-		sigaddset(&old->sa_mask, n);
+	rc = ppa_real()->sigaction(sig, act, old);
+	if (rc == 0 && old)
+		put_back(&old->sa_mask, n);
 	return rc;
 }
 
@@ -149,18 +137,6 @@ PPA_EXPORT void (*signal(int sig, void (*handler)(int)))(int)
 		return ppa_real()->signal(sig, handler);
 	sigaddset(&act.sa_mask, sig);
 	return sigaction(sig, &act, &old) ? SIG_ERR : old.sa_handler;
-}
-
-/* A copy of set without our number, or set itself where it does not contain it. */
-static const sigset_t *without_ours(const sigset_t *set, sigset_t *copy)
-{
-	int n = number_after(set);
-
-	if (!n || !set || sigismember(set, n) != 1)
-		return set;
-	*copy = *set;
-	sigdelset(copy, n);
-	return copy;
 }
 
 PPA_EXPORT int sigwait(const sigset_t *restrict set, int *restrict sig)

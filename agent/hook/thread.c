@@ -17,7 +17,6 @@ static void *thread_main(void *p)
 	void *ret;
 
 	ppa_self.slot = t;
-	ppa_self.blocks_ours = t->blocks_ours;
 	ppa_threads_enter(t, (uintptr_t)__builtin_frame_address(0));
 	ret = t->fn(t->arg);
 	ppa_threads_leave(ppa_self.slot);
@@ -52,7 +51,6 @@ PPA_EXPORT int pthread_create(pthread_t *restrict thread, const pthread_attr_t *
 	t->fn = fn;
 	t->arg = arg;
 	t->stack_bytes = stack_bytes_of(attr);
-	t->blocks_ours = ppa_self.blocks_ours;
 	err = ppa_real()->pthread_create(thread, attr, thread_main, t);
 	if (err)
 		ppa_threads_unreserve(t);

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "agent/base/ring.h"
-#include "agent/base/self.h"
+#include "agent/base/sampling_signal.h"
 #include "agent/base/stats.h"
 #include "agent/base/sys.h"
 #include "agent/profile/threads.h"
@@ -63,12 +63,12 @@ bool ppa_cpu_owns_signal(const siginfo_t *si)
 }
 
 /* Somebody else sent our number while its disposition is, for all the target knows, the default one: die of it, as
- * the target would. The signal stays blocked until the handler returns. */
-PPA_CTX_SIGNAL static void default_action(int sig)
+ * the target would, unless it counts as blocked. The signal stays blocked until the handler returns. */
+PPA_CTX_SIGNAL static void default_action(int sig, const ucontext_t *uc)
 {
 	uint64_t kernel_sigaction[4] = { 0 };
 
-	if (ppa_self.blocks_ours)
+	if (ppa_signal_counts_as_in(&uc->uc_sigmask, sig))
 		return;
 	ppa_syscall(SYS_rt_sigaction, sig, (long)kernel_sigaction, 0, KERNEL_SIGSET_BYTES, 0, 0);
 	ppa_syscall(SYS_tgkill, ppa_sys_getpid(), ppa_sys_gettid(), sig, 0, 0, 0);
@@ -159,7 +159,7 @@ void ppa_cpu_handler(int sig, siginfo_t *si, void *ucontext)
 	struct ppa_thread *t;
 
 	if (ppa_unlikely(!ppa_cpu_owns_signal(si))) {
-		default_action(sig);
+		default_action(sig, ucontext);
 		return;
 	}
 	/* acquire/release: ppa_cpu_quiesce sees either us here or everything we wrote. */

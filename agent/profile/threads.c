@@ -85,7 +85,7 @@ struct ppa_thread *ppa_threads_reserve(void)
 	atomic_store_explicit(&t->tid, 0, memory_order_relaxed);
 	t->start_routine = 0;
 	t->bounds = (struct ppa_stack_bounds){ 0, 0 };
-	t->is_adopted = t->is_main = t->blocks_ours = t->timer_failed = false;
+	t->is_adopted = t->is_main = t->timer_failed = false;
 	t->stack_bytes = 0;
 	t->timer_id = -1;
 	atomic_store_explicit(&t->period_ns, 0, memory_order_relaxed);

@@ -44,7 +44,6 @@ struct ppa_thread {
 	void *(*fn)(void *);
 	void *arg;
 	size_t stack_bytes; /* what the thread's attributes ask for; 0 if unknown */
-	bool blocks_ours;
 
 	/* held by the claim */
 	int timer_id; /* kernel id, -1 none */

@@ -258,8 +258,8 @@ func TestContract(t *testing.T) {
 			for _, query := range []string{"seconds=1", "seconds=1&debug=1", "seconds=1&hz=250"} {
 				a := x.get(root + "profile?" + query)
 				isProfile(t, a)
-				// 1.0 to 1.5 s, and a second more for a machine that is busy with other tests.
-				if a.took < time.Second || a.took > 2500*time.Millisecond {
+				// 1.0 to 1.5 s, and two more for a machine that is busy with other things.
+				if a.took < time.Second || a.took > 3500*time.Millisecond {
 					t.Errorf("%s took %v", query, a.took)
 				}
 				p, err := parseStrictly(a.body)
@@ -275,7 +275,7 @@ func TestContract(t *testing.T) {
 					p.PeriodType.Type+p.PeriodType.Unit != "cpunanoseconds" || p.Period != period {
 					t.Errorf("%s: %v %v period %v %d", query, p.SampleType[0], p.SampleType[1], p.PeriodType, p.Period)
 				}
-				if d := time.Duration(p.DurationNanos); d < 900*time.Millisecond || d > 1500*time.Millisecond {
+				if d := time.Duration(p.DurationNanos); d < 900*time.Millisecond || d > a.took {
 					t.Errorf("%s: duration %v", query, d)
 				}
 				if age := time.Since(time.Unix(0, p.TimeNanos)); age < time.Second || age > 10*time.Second {
@@ -324,7 +324,7 @@ func TestContract(t *testing.T) {
 				"seconds=1&seconds=60", "seconds=1&hz=", "%73econds=1"} {
 				a := x.get(root + "profile?" + q)
 				isProfile(t, a)
-				if a.took > 3*time.Second {
+				if a.took > 4*time.Second {
 					t.Errorf("%q took %v", q, a.took)
 				}
 			}

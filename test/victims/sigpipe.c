@@ -21,7 +21,8 @@ static void dispositions(const char *when)
 	fflush(stdout);
 }
 
-/* What an exec'd program would inherit: the kernel's word, not the hook's. */
+/* What an exec'd program would inherit: the kernel's word, not the hook's. Signals 32 and 33 are libc's own: its first
+ * pthread_create takes them, whoever ignored them before. */
 static void ignored(const char *when)
 {
 	char line[128];
@@ -29,7 +30,7 @@ static void ignored(const char *when)
 
 	while (f && fgets(line, sizeof(line), f))
 		if (!strncmp(line, "SigIgn", 6))
-			printf("%s %s", when, line);
+			printf("%s %llx\n", when, strtoull(line + 7, NULL, 16) & ~(3ull << 31));
 	if (f)
 		fclose(f);
 }
