@@ -26,23 +26,23 @@ struct setting {
 
 /* Programs that stand before the real one in an entrypoint: they would take the port from it. */
 #define SHIMS                                                                                                          \
-	"sh,bash,dash,ash,ksh,mksh,zsh,busybox,env,tini,tini-static,docker-init,catatonit,dumb-init,su,sudo,gosu,"    \
+	"sh,bash,dash,ash,ksh,mksh,zsh,busybox,env,tini,tini-static,docker-init,catatonit,dumb-init,su,sudo,gosu,"     \
 	"su-exec,setpriv,runuser,nice,nohup,timeout,chroot,s6-supervise,runsv"
 
 static const struct setting settings[] = {
-	{ "ADDR", TEXT, offsetof(struct ppa_config, addr), "", 0, 0, NULL, NULL,
-	  "where to listen: `:6060`, `127.0.0.1:6060`, `[::1]:6060`, `localhost:6060`, `6060` (loopback), `:0` (a free "
-	  "port), `unix:/path` with `%p` (pid) and `%e` (program); empty or `0`: off" },
-	{ "ADDR_VAR", TEXT, (size_t)-1, "", 0, 0, NULL, NULL,
-	  "name of another variable to read the address from, as in `PPROF_ADDR_VAR=HCO_PPROF_ADDR`" },
-	{ "ADDR_FILE", TEXT, offsetof(struct ppa_config, addr_file), "", 0, 0, NULL, NULL,
-	  "file to write the bound address to, for `:0`" },
-	{ "SKIP", TEXT, offsetof(struct ppa_config, skip), SHIMS, 0, 0, NULL, "sh,bash,…",
-	  "programs that do not listen, comma separated; the default names the usual shells and init shims" },
-	{ "CPU_HZ", NUMBER, offsetof(struct ppa_config, cpu_hz), "100", 1, 1000, NULL, NULL,
-	  "CPU samples a second of CPU time and thread, where a request has no `hz=`" },
-	{ "LOG", FLAG, offsetof(struct ppa_config, quiet), "info", 0, 0, "quiet", NULL,
-	  "`info` or `quiet`: whether the agent may write its line to standard error" },
+	{"ADDR", TEXT, offsetof(struct ppa_config, addr), "", 0, 0, NULL, NULL,
+	 "where to listen: `:6060`, `127.0.0.1:6060`, `[::1]:6060`, `localhost:6060`, `6060` (loopback), `:0` (a free "
+	 "port), `unix:/path` with `%p` (pid) and `%e` (program); empty or `0`: off"},
+	{"ADDR_VAR", TEXT, (size_t)-1, "", 0, 0, NULL, NULL,
+	 "name of another variable to read the address from, as in `PPROF_ADDR_VAR=HCO_PPROF_ADDR`"},
+	{"ADDR_FILE", TEXT, offsetof(struct ppa_config, addr_file), "", 0, 0, NULL, NULL,
+	 "file to write the bound address to, for `:0`"},
+	{"SKIP", TEXT, offsetof(struct ppa_config, skip), SHIMS, 0, 0, NULL, "sh,bash,…",
+	 "programs that do not listen, comma separated; the default names the usual shells and init shims"},
+	{"CPU_HZ", NUMBER, offsetof(struct ppa_config, cpu_hz), "100", 1, 1000, NULL, NULL,
+	 "CPU samples a second of CPU time and thread, where a request has no `hz=`"},
+	{"LOG", FLAG, offsetof(struct ppa_config, quiet), "info", 0, 0, "quiet", NULL,
+	 "`info` or `quiet`: whether the agent may write its line to standard error"},
 };
 
 static const char *lookup(char *const *envp, const char *name)

@@ -12,11 +12,11 @@
 enum { PPA_CONFIG_TEXT_MAX = 512 };
 
 struct ppa_config {
-	char addr[PPA_CONFIG_TEXT_MAX];      /* PPROF_ADDR, or the variable PPROF_ADDR_VAR names; "" is off */
+	char addr[PPA_CONFIG_TEXT_MAX];	     /* PPROF_ADDR, or the variable PPROF_ADDR_VAR names; "" is off */
 	char addr_file[PPA_CONFIG_TEXT_MAX]; /* PPROF_ADDR_FILE; "" is none */
-	char skip[PPA_CONFIG_TEXT_MAX];      /* PPROF_SKIP: programs that do not listen, comma separated */
-	int cpu_hz;                          /* PPROF_CPU_HZ */
-	bool quiet;                          /* PPROF_LOG=quiet */
+	char skip[PPA_CONFIG_TEXT_MAX];	     /* PPROF_SKIP: programs that do not listen, comma separated */
+	int cpu_hz;			     /* PPROF_CPU_HZ */
+	bool quiet;			     /* PPROF_LOG=quiet */
 };
 
 /* Is the agent to stay off: no address, an empty one, or "0"? Reads nothing else and touches nothing. Context: init. */

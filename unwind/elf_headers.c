@@ -89,6 +89,10 @@ static void second_pass(const Elf64_Phdr *p, struct ppa_elf *out)
 		out->eh_frame_hdr = out->bias + p->p_vaddr;
 		out->eh_frame_hdr_len = p->p_memsz;
 		break;
+	case PT_DYNAMIC:
+		out->dynamic = out->bias + p->p_vaddr;
+		out->dynamic_len = p->p_memsz;
+		break;
 	case PT_NOTE:
 		read_notes(out->bias + p->p_vaddr, p->p_memsz, p->p_align, out);
 		break;

@@ -22,6 +22,8 @@ struct ppa_elf_segment {
 struct ppa_elf {
 	uintptr_t bias;
 	uintptr_t lo, hi;
+	uintptr_t dynamic; /* 0 if none */
+	size_t dynamic_len;
 	uintptr_t eh_frame_hdr;
 	size_t eh_frame_hdr_len;
 	uint8_t build_id[PPA_BUILD_ID_MAX];

@@ -62,6 +62,8 @@ static void node_from_elf(struct ppa_module_scan *s, struct ppa_module_node *n, 
 	m->build_id_len = elf->build_id_len;
 	m->is_main = s->main_phdr >= m->lo && s->main_phdr < m->hi;
 	m->is_agent = self >= m->lo && self < m->hi;
+	n->dynamic = elf->dynamic;
+	n->dynamic_len = elf->dynamic_len;
 	n->nsegments = elf->nsegments;
 	memcpy(n->segment, elf->segment, sizeof(n->segment));
 }

@@ -23,6 +23,8 @@ struct ppa_module_node {
 	struct ppa_module m;
 	uintptr_t header;	  /* where the file's first byte is mapped: part of its identity */
 	uintptr_t cfi_lo, cfi_hi; /* readable mapping around eh_frame_hdr, 0 if none */
+	uintptr_t dynamic;
+	size_t dynamic_len;
 	size_t nsegments;
 	struct ppa_elf_segment segment[PPA_ELF_MAX_SEGMENTS];
 	uint32_t refs;	     /* tables; under the lock of modules.c */

@@ -19,6 +19,7 @@
 #include "agent/base/lock.h"
 #include "agent/base/sys.h"
 #include "agent/base/vheap.h"
+#include "unwind/module_stays.h"
 
 enum {
 	MAPS_FIRST_BYTES = 128 << 10,
@@ -117,20 +118,13 @@ static bool lost_module(const struct table *old, const struct ppa_module_scan *s
 	return lost;
 }
 
-/* The first refresh decides who stays: what was loaded before main. A dlopen that came even before us (from another
- * library's constructor) spoils that, and then only the program, its loader, the libc and we are sure. */
-static void decide_who_stays(struct ppa_module_scan *s, bool dlopen_seen)
+/* Who was loaded for the program and us. Our own address finds us, abort the libc. */
+static void decide_who_stays(const struct ppa_module_scan *s)
 {
-	const uintptr_t sure[] = {modules.main_phdr, modules.loader_base, (uintptr_t)&decide_who_stays,
-				  (uintptr_t)&abort};
+	const uintptr_t roots[] = {modules.main_phdr, modules.loader_base, (uintptr_t)&decide_who_stays,
+				   (uintptr_t)&abort};
 
-	for (size_t i = 0; i < s->nnodes; i++) {
-		struct ppa_module *m = &s->nodes[i]->m;
-
-		m->at_startup = !dlopen_seen || !m->ino;
-		for (size_t k = 0; k < PPA_ARRAY_LEN(sure); k++)
-			m->at_startup |= sure[k] >= m->lo && sure[k] < m->hi;
-	}
+	ppa_module_decide_stays(s->nodes, s->nnodes, roots, PPA_ARRAY_LEN(roots));
 }
 
 /* A table from a scan, whose arrays it takes over; NULL: out of memory, and the scan still owns all. */
@@ -257,7 +251,7 @@ static void carry_over(const struct ppa_module_scan *s, const struct table *old)
 				s->nodes[i]->m.at_startup = old->nodes[k]->m.at_startup;
 }
 
-static int refresh_locked(bool dlopen_seen)
+static int refresh_locked(void)
 {
 	struct table *old = modules.current, *t = NULL;
 	struct ppa_module_scan s = {
@@ -276,7 +270,7 @@ static int refresh_locked(bool dlopen_seen)
 	if (old)
 		carry_over(&s, old);
 	else
-		decide_who_stays(&s, dlopen_seen);
+		decide_who_stays(&s);
 	t = table_new(&s, old);
 	if (t)
 		publish(t);
@@ -298,7 +292,7 @@ int ppa_modules_refresh(bool force)
 		read_auxv();
 	r = ppa_live_take_request();
 	if (force || r.marked || !r.is_settled || !modules.current)
-		err = refresh_locked(r.marked);
+		err = refresh_locked();
 	if (err)
 		ppa_modules_mark();
 	else

@@ -7,7 +7,7 @@
  * seen idle since; a walk that begins after the swap has the new one.
  *
  * dlclose: the hook moves unload_seq before and after. settled_seq says up to which value the current table is true.
- * While they differ, handlers use only the modules of the first refresh, and ask _dl_find_object about the rest; what
+ * While they differ, handlers use only the modules that stay, and ask _dl_find_object about the rest; what
  * they learn is not cached. libc's own unloads (iconv, NSS) do not come through the hook, so the tables of modules that
  * may go are never read directly at all (struct ppa_code, stays); at worst one sample is read with a stale rule. */
 #include "unwind/modules.h"

@@ -4,8 +4,7 @@
  * where /proc cannot be read), publishes an immutable table, and handlers search it without a lock. A table in use by
  * a handler is not freed before that handler is done.
  *
- * Around dlclose, whose victim is not known beforehand, handlers see only the modules that were there at start-up
- * (never unloaded) and ask the loader's lock-free _dl_find_object, where glibc has it, for the rest.
+ * Around dlclose, whose victim is not known beforehand, handlers see only the modules that can never be unloaded and ask the loader's lock-free _dl_find_object, where glibc has it, for the rest.
  *
  * dlopen is not wrapped but only marked: the loader resolves RUNPATH by its caller's address, so the real one must be
  * reached by a tail call. The next refresh finds the new module; until then _dl_find_object serves. */
@@ -27,7 +26,7 @@ struct ppa_module {
 	bool deleted;		/* the path no longer names the mapped file */
 	bool is_main;		/* the file of /proc/self/exe */
 	bool is_agent;		/* this library */
-	bool at_startup;	/* was there at the first refresh: never unloaded */
+	bool at_startup;	/* loaded for the program or for us: never unloaded */
 	uint64_t dev, ino;	/* of the mapped file; 0 for the vdso */
 	uintptr_t bias;		/* load address - link address: runtime pc = bias + symbol value */
 	uintptr_t lo, hi;	/* extent of all its segments */

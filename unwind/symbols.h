@@ -17,7 +17,7 @@
 struct ppa_symbol {
 	const char *name;  /* linker name (mangled); valid until ppa_symbols_trim */
 	uintptr_t address; /* runtime address of its first byte */
-	uint64_t size;     /* bytes; 0 if the table does not say */
+	uint64_t size;	   /* bytes; 0 if the table does not say */
 };
 
 /* The function of module m that contains pc (a lookup address: exact leaf or return address - 1). Loads the module's

@@ -31,8 +31,7 @@ static inline int ppa_trylock(struct ppa_lock *l)
 {
 	int seen = 0;
 
-	return atomic_compare_exchange_strong_explicit(&l->state, &seen, 1, memory_order_acquire,
-						       memory_order_relaxed);
+	return atomic_compare_exchange_strong_explicit(&l->state, &seen, 1, memory_order_acquire, memory_order_relaxed);
 }
 
 /* release: what the holder wrote is seen by the next acquire in ppa_lock. */

@@ -91,8 +91,8 @@ static int borrow_stderr(void)
 
 static void write_line(int fd, const char *line, size_t len)
 {
-	struct pollfd p = { .fd = fd, .events = POLLOUT };
-	struct timespec zero = { 0, 0 };
+	struct pollfd p = {.fd = fd, .events = POLLOUT};
+	struct timespec zero = {0, 0};
 	uint64_t sigpipe = 1ULL << (SIGPIPE - 1), old = 0, pending = 0;
 
 	if (!is_unchanged(fd))

@@ -68,7 +68,7 @@ int ppa_signal_number(void)
 
 int ppa_signal_install(void (*handler)(int, siginfo_t *, void *))
 {
-	struct sigaction sa = { .sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART }, old;
+	struct sigaction sa = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART}, old;
 	int n = ppa_signal_number();
 
 	sigfillset(&sa.sa_mask);

@@ -11,15 +11,15 @@
 #include "agent/base/attr.h"
 
 enum ppa_stat {
-	PPA_STAT_SAMPLES,         /* handler runs that were ours */
-	PPA_STAT_LOST_RING_FULL,  /* no room in the ring */
-	PPA_STAT_LOST_NO_BUFFER,  /* every unwind buffer busy */
-	PPA_STAT_LOST_NS,         /* CPU nanoseconds those samples stood for */
-	PPA_STAT_TRUNCATED,       /* stacks that did not reach the thread's start */
-	PPA_STAT_TOO_DEEP,        /* of these, cut at the frame limit */
-	PPA_STAT_BLOCKED_NS,      /* CPU nanoseconds charged to [signals blocked] */
-	PPA_STAT_TIMER_FAILED,    /* threads left without a timer */
-	PPA_STAT_SECOND_OPINION,  /* frames that libunwind stepped */
+	PPA_STAT_SAMPLES,	 /* handler runs that were ours */
+	PPA_STAT_LOST_RING_FULL, /* no room in the ring */
+	PPA_STAT_LOST_NO_BUFFER, /* every unwind buffer busy */
+	PPA_STAT_LOST_NS,	 /* CPU nanoseconds those samples stood for */
+	PPA_STAT_TRUNCATED,	 /* stacks that did not reach the thread's start */
+	PPA_STAT_TOO_DEEP,	 /* of these, cut at the frame limit */
+	PPA_STAT_BLOCKED_NS,	 /* CPU nanoseconds charged to [signals blocked] */
+	PPA_STAT_TIMER_FAILED,	 /* threads left without a timer */
+	PPA_STAT_SECOND_OPINION, /* frames that libunwind stepped */
 	PPA_STAT_COUNT
 };
 

@@ -46,8 +46,8 @@ pid_t ppa_sys_getpid(void)
 /* The page of addr can be read now. Another thread may unmap it a moment later: the probe is the second choice. */
 PPA_CTX_SIGNAL static bool probe(uintptr_t addr)
 {
-	long r = ppa_arch_syscall(SYS_rt_sigprocmask, PROBE_HOW, (long)(addr & ~(uintptr_t)7), 0,
-				  KERNEL_SIGSET_BYTES, 0, 0);
+	long r = ppa_arch_syscall(SYS_rt_sigprocmask, PROBE_HOW, (long)(addr & ~(uintptr_t)7), 0, KERNEL_SIGSET_BYTES,
+				  0, 0);
 
 	return r != -EFAULT;
 }
@@ -70,7 +70,7 @@ PPA_CTX_SIGNAL static long read_probed(void *dst, uintptr_t src, size_t len)
 
 long ppa_sys_read_memory(void *dst, uintptr_t src, size_t len)
 {
-	struct iovec local = { dst, len }, remote = { (void *)src, len };
+	struct iovec local = {dst, len}, remote = {(void *)src, len};
 	long n;
 
 	if (src + len < src)
@@ -101,8 +101,8 @@ void ppa_sys_unmap(void *p, size_t bytes)
 int ppa_sys_open_read(const char *path)
 {
 	/* O_NONBLOCK: a path that turns out to be a pipe must not hang the server. */
-	return (int)ppa_arch_syscall(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
-				     0, 0, 0);
+	return (int)ppa_arch_syscall(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0,
+				     0, 0);
 }
 
 long ppa_sys_pread(int fd, void *buf, size_t len, uint64_t offset)
@@ -130,7 +130,7 @@ void ppa_sys_close(int fd)
 
 uint64_t ppa_sys_clock_ns(clockid_t clock)
 {
-	struct timespec ts;
+	struct timespec ts = {0};
 
 	/* Negative ids are CPU clocks of threads, which the vdso does not serve and libc would report through errno. */
 	if (clock < 0) {

@@ -28,8 +28,8 @@ enum {
 };
 
 /* Geometric with four steps a doubling from 128 on: at most a quarter of a block is lost. */
-static const uint16_t class_bytes[NCLASSES] = { 16,  32,  48,   64,   96,   128,  160,	192,  256,  320,
-						384, 512, 640,	768,  1024, 1536, 2048, 3072, 4096, 8192 };
+static const uint16_t class_bytes[NCLASSES] = {16,  32,	 48,  64,  96,	 128,  160,  192,  256,	 320,
+					       384, 512, 640, 768, 1024, 1536, 2048, 3072, 4096, 8192};
 
 struct block {
 	struct block *next;

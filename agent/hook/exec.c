@@ -88,9 +88,9 @@ static size_t count_args(va_list ap)
 	return n;
 }
 
-static void collect_args(char **argv, va_list ap)
+static void collect_args(char **argv, va_list *ap)
 {
-	while ((*argv++ = va_arg(ap, char *)))
+	while ((*argv++ = va_arg(*ap, char *)))
 		;
 }
 
@@ -107,7 +107,7 @@ static void collect_args(char **argv, va_list ap)
 	va_start(ap, arg0);                                                                                            \
 	argv[0] = (char *)(uintptr_t)first;                                                                            \
 	if (first)                                                                                                     \
-	collect_args(argv + 1, ap)
+	collect_args(argv + 1, &ap)
 
 PPA_EXPORT int execl(const char *path, const char *arg0, ...)
 {
@@ -133,9 +133,9 @@ PPA_EXPORT int execle(const char *path, const char *arg0, ...)
 	return execve(path, argv, envp);
 }
 
-PPA_EXPORT int posix_spawn(pid_t *restrict pid, const char *restrict path,
-			   const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *restrict attr,
-			   char *const argv[restrict], char *const envp[restrict])
+PPA_EXPORT int posix_spawn(pid_t *restrict pid, const char *restrict path, const posix_spawn_file_actions_t *actions,
+			   const posix_spawnattr_t *restrict attr, char *const argv[restrict],
+			   char *const envp[restrict])
 {
 	int rc;
 
@@ -145,9 +145,9 @@ PPA_EXPORT int posix_spawn(pid_t *restrict pid, const char *restrict path,
 	return rc;
 }
 
-PPA_EXPORT int posix_spawnp(pid_t *restrict pid, const char *restrict file,
-			    const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *restrict attr,
-			    char *const argv[restrict], char *const envp[restrict])
+PPA_EXPORT int posix_spawnp(pid_t *restrict pid, const char *restrict file, const posix_spawn_file_actions_t *actions,
+			    const posix_spawnattr_t *restrict attr, char *const argv[restrict],
+			    char *const envp[restrict])
 {
 	int rc;
 

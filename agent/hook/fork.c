@@ -35,7 +35,7 @@ struct forking {
 
 static struct forking before(void)
 {
-	struct forking f = { ppa_signal_number(), ppa_sys_getpid() };
+	struct forking f = {ppa_signal_number(), ppa_sys_getpid()};
 	sigset_t set;
 
 	if (!f.signum)

@@ -60,7 +60,7 @@ int ppa_forward_action(int sig, const struct sigaction *act, struct sigaction *o
 		if (ppa_signal_number() && ppa_signal_counts_as_in(&old->sa_mask, ppa_signal_number()))
 			sigaddset(&old->sa_mask, ppa_signal_number());
 	} else if (old && old->sa_sigaction == ppa_cpu_handler) {
-		*old = (struct sigaction){ .sa_handler = SIG_DFL };
+		*old = (struct sigaction){.sa_handler = SIG_DFL};
 	}
 	if (act)
 		/* release: wanted is written; pairs with the acquire above. */

@@ -130,7 +130,7 @@ PPA_EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction 
 /* libc's signal never touches our number, except when the target names it. */
 PPA_EXPORT void (*signal(int sig, void (*handler)(int)))(int)
 {
-	struct sigaction act = { .sa_handler = handler, .sa_flags = SA_RESTART }, old;
+	struct sigaction act = {.sa_handler = handler, .sa_flags = SA_RESTART}, old;
 	int n = ppa_signal_number();
 
 	if (ppa_likely(!n || (sig != n && !ppa_signal_was_ours(sig))))

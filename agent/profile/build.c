@@ -22,18 +22,18 @@ struct drawing {
 static void draw(const struct ppa_stack *st, void *arg)
 {
 	const struct drawing *d = arg;
-	int64_t values[2] = { st->count, st->count * (int64_t)d->s->period_ns };
+	int64_t values[2] = {st->count, st->count * (int64_t)d->s->period_ns};
 
 	ppa_picture_sample(d->p, values);
 	ppa_picture_frames(d->p, ppa_session_table(d->s, st->layout), st->pcs, st->npcs);
 	if (st->label < d->s->labels.n) {
-		struct ppa_label l = { .key = "thread",
-				       .str = ppa_picture_text(d->p, "%s", d->s->labels.values[st->label]) };
+		struct ppa_label l = {.key = "thread",
+				      .str = ppa_picture_text(d->p, "%s", d->s->labels.values[st->label])};
 
 		ppa_picture_label(d->p, &l);
 	}
 	if (st->tid) {
-		struct ppa_label l = { .key = "tid", .num = st->tid };
+		struct ppa_label l = {.key = "tid", .num = st->tid};
 
 		ppa_picture_label(d->p, &l);
 	}
@@ -51,14 +51,13 @@ static void comment(struct ppa_picture *p, const struct ppa_session *s)
 
 	if (ppa_picture_is_empty(p))
 		ppa_picture_comment(p, "no CPU was used; try goroutine or wall");
-	ppa_picture_comment(p, ppa_picture_text(p,
-						"pprofagent: %" PRIu64 " samples, %" PRIu64 " lost (%" PRIu64
-						" ring full, %" PRIu64 " no buffer), %" PRIu64
-						" stacks truncated, %" PRIu64 " deeper than %d frames",
-						samples,
-						grown(s, PPA_STAT_LOST_RING_FULL) + grown(s, PPA_STAT_LOST_NO_BUFFER),
-						grown(s, PPA_STAT_LOST_RING_FULL), grown(s, PPA_STAT_LOST_NO_BUFFER),
-						cut, grown(s, PPA_STAT_TOO_DEEP), PPA_UNWIND_MAX_FRAMES));
+	ppa_picture_comment(
+		p, ppa_picture_text(p,
+				    "pprofagent: %" PRIu64 " samples, %" PRIu64 " lost (%" PRIu64 " ring full, %" PRIu64
+				    " no buffer), %" PRIu64 " stacks truncated, %" PRIu64 " deeper than %d frames",
+				    samples, grown(s, PPA_STAT_LOST_RING_FULL) + grown(s, PPA_STAT_LOST_NO_BUFFER),
+				    grown(s, PPA_STAT_LOST_RING_FULL), grown(s, PPA_STAT_LOST_NO_BUFFER), cut,
+				    grown(s, PPA_STAT_TOO_DEEP), PPA_UNWIND_MAX_FRAMES));
 	if (grown(s, PPA_STAT_BLOCKED_NS))
 		ppa_picture_comment(p, ppa_picture_text(p, "pprofagent: %" PRIu64 " ms of CPU with signals blocked",
 							grown(s, PPA_STAT_BLOCKED_NS) / 1000000));
@@ -77,17 +76,17 @@ static void comment(struct ppa_picture *p, const struct ppa_session *s)
 int ppa_build_cpu(const struct ppa_session *s, struct ppa_snapshot **out)
 {
 	const struct ppa_module_table *last = ppa_session_table(s, UINT64_MAX);
-	struct drawing d = { ppa_picture_new(last), s };
+	struct drawing d = {ppa_picture_new(last), s};
 	struct ppa_snapshot *head;
 
 	if (!d.p)
 		return -ENOMEM;
 	head = ppa_picture_head(d.p);
 	head->name = "profile";
-	head->sample_types[0] = (struct ppa_value_type){ "samples", "count" };
-	head->sample_types[1] = (struct ppa_value_type){ "cpu", "nanoseconds" };
+	head->sample_types[0] = (struct ppa_value_type){"samples", "count"};
+	head->sample_types[1] = (struct ppa_value_type){"cpu", "nanoseconds"};
 	head->nsample_types = 2;
-	head->period_type = (struct ppa_value_type){ "cpu", "nanoseconds" };
+	head->period_type = (struct ppa_value_type){"cpu", "nanoseconds"};
 	head->period = (int64_t)s->period_ns;
 	head->time_ns = s->begin_utc_ns;
 	head->duration_ns = (int64_t)(s->end_ns - s->begin_ns);

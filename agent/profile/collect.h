@@ -15,9 +15,9 @@ struct ppa_snapshot;
 enum { PPA_CPU_HZ_MIN = 1, PPA_CPU_HZ_MAX = 1000, PPA_CPU_SESSIONS_MAX = 16 };
 
 struct ppa_cpu_request {
-	int hz;              /* PPA_CPU_HZ_MIN..PPA_CPU_HZ_MAX; 0: the configured default */
+	int hz;		     /* PPA_CPU_HZ_MIN..PPA_CPU_HZ_MAX; 0: the configured default */
 	int64_t duration_ns; /* > 0 */
-	bool label_tid;      /* numeric label "tid" on every sample */
+	bool label_tid;	     /* numeric label "tid" on every sample */
 	/* Asked at least every 100 ms while collecting; true ends the profile with -ECANCELED. NULL: never. */
 	bool (*is_cancelled)(void *arg);
 	void *arg;

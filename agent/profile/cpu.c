@@ -66,7 +66,7 @@ bool ppa_cpu_owns_signal(const siginfo_t *si)
  * the target would, unless it counts as blocked. The signal stays blocked until the handler returns. */
 PPA_CTX_SIGNAL static void default_action(int sig, const ucontext_t *uc)
 {
-	uint64_t kernel_sigaction[4] = { 0 };
+	uint64_t kernel_sigaction[4] = {0};
 
 	if (ppa_signal_counts_as_in(&uc->uc_sigmask, sig))
 		return;
@@ -102,7 +102,7 @@ PPA_CTX_SIGNAL static void describe(struct ppa_record *r, const struct ppa_threa
 
 PPA_CTX_SIGNAL static bool push(const struct ppa_record *r, const uintptr_t *pcs)
 {
-	struct ppa_ring_part head = { r, RECORD_WORDS }, tail = { pcs, r->npcs };
+	struct ppa_ring_part head = {r, RECORD_WORDS}, tail = {pcs, r->npcs};
 	struct ppa_ring *ring = &cpu.rings[(uint32_t)r->thread_key & (cpu.nrings - 1)];
 
 	if (ppa_ring_push(ring, &head, &tail))

@@ -49,8 +49,8 @@ void ppa_cpu_thread_ends(const struct ppa_thread *t) PPA_CTX_ANY;
 int ppa_cpu_prepare(void) PPA_CTX_SERVER;
 
 /* Hand every complete record to take, oldest first in each ring. Returns the number. Context: server, one at a time. */
-size_t ppa_cpu_drain(void (*take)(const struct ppa_record *r, const uintptr_t *pcs, void *arg), void *arg)
-	PPA_CTX_SERVER;
+size_t ppa_cpu_drain(void (*take)(const struct ppa_record *r, const uintptr_t *pcs, void *arg),
+		     void *arg) PPA_CTX_SERVER;
 
 /* Is a ring more than half full? Context: server. */
 bool ppa_cpu_is_behind(void) PPA_CTX_SERVER;

@@ -21,12 +21,12 @@ static const struct {
 	void (*fn)(void);
 	const char *name;
 } markers[PPA_MARKER_COUNT] = {
-	[PPA_MARKER_BLOCKED] = { signals_blocked, "[signals blocked]" },
-	[PPA_MARKER_EXIT] = { thread_exit, "[thread exit]" },
-	[PPA_MARKER_NOT_SAMPLED] = { not_sampled, "[not sampled]" },
-	[PPA_MARKER_LOST] = { lost_samples, "[lost samples]" },
-	[PPA_MARKER_OTHER] = { other_stacks, "[other stacks]" },
-	[PPA_MARKER_AGENT] = { pprofagent, "[pprofagent]" },
+	[PPA_MARKER_BLOCKED] = {signals_blocked, "[signals blocked]"},
+	[PPA_MARKER_EXIT] = {thread_exit, "[thread exit]"},
+	[PPA_MARKER_NOT_SAMPLED] = {not_sampled, "[not sampled]"},
+	[PPA_MARKER_LOST] = {lost_samples, "[lost samples]"},
+	[PPA_MARKER_OTHER] = {other_stacks, "[other stacks]"},
+	[PPA_MARKER_AGENT] = {pprofagent, "[pprofagent]"},
 };
 
 uintptr_t ppa_marker_address(enum ppa_marker m)

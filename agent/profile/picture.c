@@ -72,7 +72,7 @@ static char *text_bytes(struct ppa_picture *p, size_t n)
 			p->err = -ENOMEM;
 			return NULL;
 		}
-		*b = (struct text_block){ .next = p->texts, .cap = cap };
+		*b = (struct text_block){.next = p->texts, .cap = cap};
 		p->texts = b;
 	}
 	b->used += n;
@@ -193,7 +193,7 @@ static uint32_t mapping_of(struct ppa_picture *p, const struct ppa_text_segment 
 	}
 	id[2 * m->build_id_len] = '\0';
 	p->mapping_serials[n] = m->serial;
-	*map = (struct ppa_mapping){ .start = seg->start, .limit = seg->end, .offset = seg->file_offset };
+	*map = (struct ppa_mapping){.start = seg->start, .limit = seg->end, .offset = seg->file_offset};
 	map->filename = keep(p, m->path);
 	map->build_id = keep(p, id);
 	return (uint32_t)n;
@@ -217,7 +217,7 @@ static uint32_t function_of(struct ppa_picture *p, const char *name, const char 
 	f = add(p, &p->functions, sizeof(*f));
 	if (!f)
 		return 0;
-	*f = (struct ppa_function){ .name = keep(p, name), .system_name = keep(p, system_name), .filename = "" };
+	*f = (struct ppa_function){.name = keep(p, name), .system_name = keep(p, system_name), .filename = ""};
 	x->n++;
 	x->places[at] = (uint32_t)p->functions.n;
 	return (uint32_t)p->functions.n - 1;
@@ -267,7 +267,7 @@ static uint32_t location_of(struct ppa_picture *p, const struct ppa_text_segment
 	if (!loc)
 		return 0;
 	line->function = name_address(p, seg, address);
-	*loc = (struct ppa_location){ address, mapping, (uint32_t)p->lines.n - 1, 1 };
+	*loc = (struct ppa_location){address, mapping, (uint32_t)p->lines.n - 1, 1};
 	if (mapping != PPA_SNAPSHOT_NO_MAPPING)
 		((struct ppa_mapping *)p->mappings.items)[mapping].has_functions = true;
 	x->n++;

@@ -29,8 +29,8 @@ void ppa_picture_comment(struct ppa_picture *p, const char *text) PPA_CTX_SERVER
 /* Begin a sample, then add frames leaf first, then labels. Frames of the agent itself are left out; a stack of nothing
  * else becomes one frame named [pprofagent]. Context: server. */
 void ppa_picture_sample(struct ppa_picture *p, const int64_t *values) PPA_CTX_SERVER;
-void ppa_picture_frames(struct ppa_picture *p, const struct ppa_module_table *t, const uintptr_t *pcs, size_t npcs)
-	PPA_CTX_SERVER;
+void ppa_picture_frames(struct ppa_picture *p, const struct ppa_module_table *t, const uintptr_t *pcs,
+			size_t npcs) PPA_CTX_SERVER;
 void ppa_picture_label(struct ppa_picture *p, const struct ppa_label *l) PPA_CTX_SERVER;
 
 /* Has no sample been added? Context: server. */

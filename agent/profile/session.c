@@ -145,7 +145,7 @@ void ppa_session_account(struct ppa_session *s, enum ppa_marker leaf, uintptr_t 
 	if (i == PPA_SESSION_ACCOUNTS_MAX)
 		i = 0; /* more start routines than anyone has: the first account takes the rest */
 	else if (i == s->naccounts)
-		a[s->naccounts++] = (struct ppa_session_account){ .start_routine = start_routine, .leaf = leaf };
+		a[s->naccounts++] = (struct ppa_session_account){.start_routine = start_routine, .leaf = leaf};
 	a[i].label = label;
 	a[i].nthreads++;
 	a[i].balance_ns += rest_ns;

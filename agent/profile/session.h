@@ -52,7 +52,7 @@ struct ppa_session {
 	uint64_t period_ns;
 	int hz;
 	bool label_tid;
-	uint64_t begin_ns;	/* CLOCK_MONOTONIC */
+	uint64_t begin_ns; /* CLOCK_MONOTONIC */
 	int64_t begin_utc_ns;
 
 	/* owned by the sampler's lock */
@@ -63,8 +63,8 @@ struct ppa_session {
 	size_t nthreads, threads_cap;
 	struct ppa_session_account accounts[PPA_SESSION_ACCOUNTS_MAX];
 	size_t naccounts;
-	uint64_t offered_ns; /* of all threads */
-	uint64_t failed_ns;  /* weight for which there was no memory */
+	uint64_t offered_ns;						/* of all threads */
+	uint64_t failed_ns;						/* weight for which there was no memory */
 	const struct ppa_module_table *tables[PPA_SESSION_LAYOUTS_MAX]; /* held, one for each layout met */
 	size_t ntables;
 	uint64_t stats_begin[PPA_STAT_COUNT], stats_end[PPA_STAT_COUNT];

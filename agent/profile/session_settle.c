@@ -28,7 +28,7 @@ enum { LONGEST_TICK_NS = 10 * 1000 * 1000, TOLERANCE_TICKS_NS = 4 * LONGEST_TICK
 static void charge(struct ppa_session *s, enum ppa_marker leaf, uintptr_t caller, uint32_t label, uint32_t tid,
 		   int64_t ns)
 {
-	uintptr_t pcs[2] = { ppa_marker_address(leaf), caller };
+	uintptr_t pcs[2] = {ppa_marker_address(leaf), caller};
 	int64_t n = (ns + (int64_t)s->period_ns / 2) / (int64_t)s->period_ns;
 	struct ppa_stack_key key = {
 		.pcs = pcs,
@@ -92,7 +92,7 @@ static void settle_accounts(struct ppa_session *s)
 
 void ppa_session_settle(struct ppa_session *s)
 {
-	struct settling w = { .s = s };
+	struct settling w = {.s = s};
 	int64_t unseen, lost;
 
 	for (int i = 0; i < PPA_STAT_COUNT; i++)

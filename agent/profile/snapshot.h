@@ -21,8 +21,8 @@ struct ppa_value_type {
 
 /* One executable (r-x) segment as /proc/self/maps shows it. Mapping 0 is always the main executable's. */
 struct ppa_mapping {
-	uint64_t start;       /* address of the first byte */
-	uint64_t limit;       /* one past the last byte */
+	uint64_t start;	      /* address of the first byte */
+	uint64_t limit;	      /* one past the last byte */
 	uint64_t offset;      /* in the file, bytes */
 	const char *filename; /* never NULL */
 	const char *build_id; /* lower-case hex, "" if the file has none */
@@ -30,15 +30,15 @@ struct ppa_mapping {
 };
 
 struct ppa_function {
-	const char *name;        /* for people; never empty */
+	const char *name;	 /* for people; never empty */
 	const char *system_name; /* linker symbol; "" if none */
-	const char *filename;    /* absolute, "" if unknown */
-	int64_t start_line;      /* 0 if unknown */
+	const char *filename;	 /* absolute, "" if unknown */
+	int64_t start_line;	 /* 0 if unknown */
 };
 
 struct ppa_line {
 	uint32_t function; /* index into functions */
-	int64_t line;      /* 0 if unknown */
+	int64_t line;	   /* 0 if unknown */
 };
 
 /* address: exact for an interrupted pc, return address - 1 for a caller; unique, non-zero, inside its mapping. */

@@ -96,8 +96,7 @@ static struct ppa_stack *insert(struct ppa_stacktab *t, const struct ppa_stack_k
 	s = take_bytes(t, sizeof(*s) + k->npcs * sizeof(*k->pcs));
 	if (!s)
 		return NULL;
-	*s = (struct ppa_stack){ .hash = hash, .layout = k->layout, .label = k->label, .tid = k->tid,
-				 .npcs = k->npcs };
+	*s = (struct ppa_stack){.hash = hash, .layout = k->layout, .label = k->label, .tid = k->tid, .npcs = k->npcs};
 	memcpy(s->pcs, k->pcs, k->npcs * sizeof(*k->pcs));
 	s->next = t->buckets[hash & (t->nbuckets - 1)];
 	t->buckets[hash & (t->nbuckets - 1)] = s;
@@ -110,7 +109,7 @@ void ppa_stacktab_add(struct ppa_stacktab *t, const struct ppa_stack_key *k, int
 	uint64_t hash = hash_key(k);
 	struct ppa_stack *s = find(t, k, hash);
 	uintptr_t other = ppa_marker_address(PPA_MARKER_OTHER);
-	struct ppa_stack_key folded = { .pcs = &other, .npcs = 1, .layout = k->layout };
+	struct ppa_stack_key folded = {.pcs = &other, .npcs = 1, .layout = k->layout};
 
 	/* The fold comes first of all, while there is room for it. */
 	if (!t->nstacks)

@@ -40,7 +40,7 @@ struct ppa_stacktab {
 	size_t nbuckets; /* a power of two, 0 before the first stack */
 	size_t nstacks;
 	size_t bytes;
-	struct ppa_stack *fold; /* [other stacks] */
+	struct ppa_stack *fold;		/* [other stacks] */
 	struct ppa_stack_block *blocks; /* memory of the stacks */
 };
 
@@ -48,8 +48,8 @@ struct ppa_stacktab {
 void ppa_stacktab_add(struct ppa_stacktab *t, const struct ppa_stack_key *k, int64_t n) PPA_CTX_SERVER;
 
 /* Visit every stack that has samples, in no particular order. Context: server. */
-void ppa_stacktab_each(const struct ppa_stacktab *t, void (*visit)(const struct ppa_stack *s, void *arg), void *arg)
-	PPA_CTX_SERVER;
+void ppa_stacktab_each(const struct ppa_stacktab *t, void (*visit)(const struct ppa_stack *s, void *arg),
+		       void *arg) PPA_CTX_SERVER;
 
 void ppa_stacktab_free(struct ppa_stacktab *t) PPA_CTX_SERVER;
 

@@ -19,9 +19,9 @@ static struct {
 	/* immutable after init */
 	struct ppa_thread *slots;
 	/* any thread */
-	_Atomic uint64_t free_head;   /* counter << 32 | index + 1 */
-	_Atomic uint32_t high_water;  /* slots ever used */
-	_Atomic uint64_t period_ns;   /* wanted */
+	_Atomic uint64_t free_head;  /* counter << 32 | index + 1 */
+	_Atomic uint32_t high_water; /* slots ever used */
+	_Atomic uint64_t period_ns;  /* wanted */
 } table;
 
 int ppa_threads_init(void)
@@ -84,7 +84,7 @@ struct ppa_thread *ppa_threads_reserve(void)
 	}
 	atomic_store_explicit(&t->tid, 0, memory_order_relaxed);
 	t->start_routine = 0;
-	t->bounds = (struct ppa_stack_bounds){ 0, 0 };
+	t->bounds = (struct ppa_stack_bounds){0, 0};
 	t->is_adopted = t->is_main = t->timer_failed = false;
 	t->stack_bytes = 0;
 	t->timer_id = -1;

@@ -204,9 +204,9 @@ static void follow_up(struct ppa_thread *t, void *arg)
 
 int ppa_threads_scan(bool adopt_now)
 {
-	struct tid_list tasks = { 0 }, unknown = { 0 };
-	struct visit v = { 0 };
-	struct tid_map m = { 0 };
+	struct tid_list tasks = {0}, unknown = {0};
+	struct visit v = {0};
+	struct tid_map m = {0};
 	int err = read_tasks(&tasks);
 
 	scan_number++;

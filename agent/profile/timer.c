@@ -46,7 +46,7 @@ bool ppa_timer_unpack(uint64_t value, uint32_t *index, uint32_t *generation)
 
 static int create(struct ppa_thread *t)
 {
-	struct kernel_sigevent ev = { 0 };
+	struct kernel_sigevent ev = {0};
 	pid_t tid = atomic_load_explicit(&t->tid, memory_order_relaxed);
 	int id = -1;
 	long err;

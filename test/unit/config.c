@@ -31,7 +31,7 @@ void ppa_log_set_quiet(bool quiet)
 	(void)quiet;
 }
 
-#define ENV(...) ((char *const[]){ __VA_ARGS__, NULL })
+#define ENV(...) ((char *const[]){__VA_ARGS__, NULL})
 
 static struct ppa_config read_env(char *const *env)
 {
@@ -77,7 +77,7 @@ static void another_variable_gives_the_address(void **state)
 
 static void bad_numbers_are_one_line_and_the_default(void **state)
 {
-	static const char *const bad[] = { "0", "1001", "-5", "abc", "10x", " 10", "99999999999999999999", "1e2" };
+	static const char *const bad[] = {"0", "1001", "-5", "abc", "10x", " 10", "99999999999999999999", "1e2"};
 	char env[64];
 
 	(void)state;

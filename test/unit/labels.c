@@ -14,7 +14,7 @@
 
 static void check(const char *in, const char *want)
 {
-	char name[PPA_LABEL_BYTES] = { 0 }, out[PPA_LABEL_BYTES];
+	char name[PPA_LABEL_BYTES] = {0}, out[PPA_LABEL_BYTES];
 
 	memcpy(name, in, strnlen(in, sizeof(name) - 1));
 	ppa_labels_collapse(name, out);

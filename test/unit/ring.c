@@ -23,8 +23,8 @@ static void *writer(void *arg)
 	uint64_t me = (uintptr_t)arg, body[BODY_MAX];
 
 	for (uint64_t i = 0; i < RECORDS; i++) {
-		uint64_t n = (i * 7 + me) % BODY_MAX, head[3] = { me, i, n };
-		struct ppa_ring_part a = { head, 3 }, b = { body, n };
+		uint64_t n = (i * 7 + me) % BODY_MAX, head[3] = {me, i, n};
+		struct ppa_ring_part a = {head, 3}, b = {body, n};
 
 		for (uint64_t k = 0; k < n; k++)
 			body[k] = me ^ i ^ k;
@@ -37,7 +37,7 @@ static void *writer(void *arg)
 
 static void many_writers_one_reader(void **state)
 {
-	uint64_t out[3 + BODY_MAX], kept = 0, next[WRITERS] = { 0 };
+	uint64_t out[3 + BODY_MAX], kept = 0, next[WRITERS] = {0};
 	pthread_t threads[WRITERS];
 
 	(void)state;
@@ -67,9 +67,9 @@ static void many_writers_one_reader(void **state)
 
 static void full_ring_refuses_and_recovers(void **state)
 {
-	struct ppa_ring r = { 0 };
+	struct ppa_ring r = {0};
 	uint64_t word = 7, out[4];
-	struct ppa_ring_part a = { &word, 1 }, none = { NULL, 0 };
+	struct ppa_ring_part a = {&word, 1}, none = {NULL, 0};
 	size_t n = 0;
 
 	(void)state;

@@ -24,7 +24,7 @@ enum { MS = 1000 * 1000 };
 
 /* -- the rest of the agent, as far as a session sees it -- */
 
-static const struct ppa_module_table table = { .layout = 1 };
+static const struct ppa_module_table table = {.layout = 1};
 
 const struct ppa_module_table *ppa_modules_hold(void)
 {
@@ -62,8 +62,13 @@ static uint64_t now_ns(void)
 
 static struct ppa_record record(enum ppa_record_kind kind, uint64_t thread, uint64_t weight_ns, uintptr_t start)
 {
-	struct ppa_record r = { .time_ns = now_ns(), .weight_ns = weight_ns, .thread_key = thread,
-				.start_routine = start, .tid = (uint32_t)thread, .kind = (uint16_t)kind, .npcs = 1 };
+	struct ppa_record r = {.time_ns = now_ns(),
+			       .weight_ns = weight_ns,
+			       .thread_key = thread,
+			       .start_routine = start,
+			       .tid = (uint32_t)thread,
+			       .kind = (uint16_t)kind,
+			       .npcs = 1};
 
 	strcpy(r.thread_name, "t");
 	return r;
@@ -91,7 +96,7 @@ static void add(const struct ppa_stack *st, void *arg)
 
 static int64_t count(const struct ppa_session *s, uintptr_t leaf)
 {
-	struct sum sum = { leaf, 0 };
+	struct sum sum = {leaf, 0};
 
 	ppa_stacktab_each(&s->stacks, add, &sum);
 	return sum.count;
@@ -209,9 +214,9 @@ static void threads_in_one_slot_are_told_apart_by_generation(void **state)
 static void new_stacks_fold_when_the_table_is_full(void **state)
 {
 	static uintptr_t pcs[PPA_UNWIND_MAX_FRAMES];
-	struct ppa_stacktab t = { 0 };
-	struct sum all = { 0, 0 }, other = { ppa_marker_address(PPA_MARKER_OTHER), 0 };
-	struct ppa_stack_key k = { .pcs = pcs, .npcs = PPA_UNWIND_MAX_FRAMES };
+	struct ppa_stacktab t = {0};
+	struct sum all = {0, 0}, other = {ppa_marker_address(PPA_MARKER_OTHER), 0};
+	struct ppa_stack_key k = {.pcs = pcs, .npcs = PPA_UNWIND_MAX_FRAMES};
 	int offered = 0;
 
 	(void)state;
