@@ -166,15 +166,15 @@ VICTIMS := $(foreach v,$(VICTIM_SRC),$(B)/victims/$(basename $(notdir $(v))))
 HAVE_RUST := $(shell command -v $(RUSTC) 2>/dev/null)
 victim_flags = $(VICTIM_FLAGS_$(notdir $(1)))
 
-$(B)/victims/%: test/victims/%.c $(wildcard test/victims/*.h) $(B)/tests.mk | $(B)/.bootstrap-build
+$(B)/victims/%: test/victims/%.c $(wildcard test/victims/*.h) | $(B)/.bootstrap-build
 	$(call say,CC $<)
 	mkdir -p $(@D)
 	$(CC) -O2 -g -pthread -o $@ $< $(VICTIM_FLAGS_$*) -ldl -lrt -lm
-$(B)/victims/%: test/victims/%.cc $(wildcard test/victims/*.h) $(B)/tests.mk | $(B)/.bootstrap-build
+$(B)/victims/%: test/victims/%.cc $(wildcard test/victims/*.h) | $(B)/.bootstrap-build
 	$(call say,CXX $<)
 	mkdir -p $(@D)
 	$(CXX) -O2 -g -pthread -fomit-frame-pointer -o $@ $< $(VICTIM_FLAGS_$*) -ldl
-$(B)/victims/%: test/victims/%.rs $(B)/tests.mk
+$(B)/victims/%: test/victims/%.rs
 	$(call say,RUSTC $<)
 	mkdir -p $(@D)
 	$(if $(HAVE_RUST),$(RUSTC) -O -g -o $@ $< $(VICTIM_FLAGS_$*),echo "  (no rustc: $@ is left out)")
@@ -206,7 +206,8 @@ torture: $(B)/.bootstrap-test $(LIB) $(VICTIMS)
 	LIB=$(abspath $(LIB)) VICTIMS=$(B)/victims T="$(T)" scripts/torture
 
 run: $(LIB)
-	LIB=$(abspath $(LIB)) scripts/run $(CMD)
+	LIB=$(abspath $(LIB)) scripts/run
+run: export CMD := $(value CMD)
 
 # -- checks ----------------------------------------------------------------------------------------------------------
 
