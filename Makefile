@@ -163,8 +163,7 @@ $(eval $(call test_program,fuzz,FUZZ,-fsanitize=fuzzer))
 
 VICTIM_SRC := $(wildcard test/victims/*.c test/victims/*.cc test/victims/*.rs)
 VICTIMS := $(foreach v,$(VICTIM_SRC),$(B)/victims/$(basename $(notdir $(v))))
-HAVE_RUST := $(shell command -v $(RUSTC) 2>/dev/null)
-victim_flags = $(VICTIM_FLAGS_$(notdir $(1)))
+HAVE_RUST := $(shell $(RUSTC) --version 2>/dev/null | awk -F '[ .]' '$$2 > 1 || $$3 >= 66 { print "yes" }')
 
 $(B)/victims/%: test/victims/%.c $(wildcard test/victims/*.h) | $(B)/.bootstrap-build
 	$(call say,CC $<)
@@ -177,7 +176,7 @@ $(B)/victims/%: test/victims/%.cc $(wildcard test/victims/*.h) | $(B)/.bootstrap
 $(B)/victims/%: test/victims/%.rs
 	$(call say,RUSTC $<)
 	mkdir -p $(@D)
-	$(if $(HAVE_RUST),$(RUSTC) -O -g -o $@ $< $(VICTIM_FLAGS_$*),echo "  (no rustc: $@ is left out)")
+	$(if $(HAVE_RUST),$(RUSTC) -O -g -o $@ $< $(VICTIM_FLAGS_$*),echo "  (no rustc of at least 1.66: $@ is left out)")
 
 .PHONY: unit victims test asan ubsan tsan bench fuzz torture run
 unit: $(UNIT)

@@ -29,10 +29,11 @@
 
 enum {
 	KEEPER_STACK_BYTES = 64 << 10,
-	TEXT_MAX = 256,
+	TEXT_MAX = 512,
 	RETRY_MS = 1000,
 	LOOK_AGAIN_MS = 150,
 	FORK_CHILD_MS = 50,
+	SPEAK_AFTER_MS = 200,
 	TICK_MS = 1000,
 	EVENTS_AT_ONCE = 32,
 	ACCEPTS_AT_ONCE = 64,
@@ -165,6 +166,16 @@ static bool open_epoll(void)
 	return ppa_net_epoll_ctl(server.epoll_fd, EPOLL_CTL_ADD, server.listener.fd, EPOLLIN, LISTENER_EVENT) == 0;
 }
 
+/* One line, but not from each mkdir of an entrypoint script that has the port for a moment. Whoever connects ends the
+ * wait: the socket stays readable for serve. */
+static void speak(void)
+{
+	struct epoll_event event;
+
+	ppa_net_epoll_wait(server.epoll_fd, &event, 1, SPEAK_AFTER_MS);
+	ppa_announce_line(&server.listener, server.program, server.pid);
+}
+
 static void *keeper(void *unused)
 {
 	(void)unused;
@@ -174,9 +185,8 @@ static void *keeper(void *unused)
 	ppa_session_set_loopback(server.address.kind != PPA_ADDRESS_UNIX && ppa_address_is_loopback(&server.address));
 	while (acquire_address()) {
 		if (open_epoll()) {
-			/* The file last: who waits for it may end the program as soon as it is there. */
-			ppa_announce_line(&server.listener, server.program, server.pid);
 			ppa_announce_file(&server.listener, server.addr_file, server.pid);
+			speak();
 			serve();
 		}
 		if (server.epoll_fd >= 0)

@@ -79,6 +79,15 @@ PPA_CTX_SIGNAL static inline bool ppa_arch_is_sigreturn(const uint8_t code[PPA_P
 	return nr == 15 && number[4] == 0x0f && number[5] == 0x05;
 }
 
+/* Do the bytes after a call end the thread: `mov %eax, %edi; xor %eax, %eax; mov $__NR_exit, %al; syscall`? So does musl's
+ * clone, behind the call of the thread's start. */
+PPA_CTX_SIGNAL static inline bool ppa_arch_is_thread_end(const uint8_t code[PPA_PROLOGUE_MAX])
+{
+	static const uint8_t end[] = {0x89, 0xc7, 0x31, 0xc0, 0xb0, 0x3c, 0x0f, 0x05};
+
+	return !memcmp(code, end, sizeof(end));
+}
+
 /* At the first and last instructions of a function that has a frame pointer (or never will have a frame) the frame
  * pointer is still, or again, the caller's. Returns the distance of the return address from the stack pointer, or -1
  * if the bytes at pc tell nothing. */

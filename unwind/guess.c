@@ -5,19 +5,43 @@
  * instruction. What passes by chance is rare, and the walk goes on by rules from the next frame.
  *
  * In order: the kernel's signal trampoline by its bytes; at a function's first and last instructions the return address
- * by the stack pointer; the frame pointer's chain; and in known modules the nearest word on the stack that is a return
- * address into known text, whose call, if it is a direct one inside the same text, goes to just before the pc. */
+ * by the stack pointer; in known modules a word on the stack that is a return address into known text, whose call, if it
+ * is a direct one inside the same text, goes to just before the pc; and the frame pointer's chain.
+ *
+ * Stacks are full of return addresses of calls long done, so among the words of the scan the nearest one is taken from
+ * which the caller's own rules lead on, or whose call goes to a function with a frame of just that size; only where
+ * there is none, the nearest of all. The scan is as long as musl's largest
+ * frame (printf of floating point, 7.5 KiB), and a walk scans so much in all and no more. A frame without rules loses the
+ * callee-saved registers; the frame pointer, where the caller's rules need it, is searched among what such functions
+ * push right below the return address.
+ *
+ * The end of the stack has no rules either: it is known by the code of clone, or by the program's entry point. */
 #include "unwind/walk.h"
+
+#include "agent/base/sys.h"
+#include "unwind/prologue_x86_64.h"
+#include "unwind/rowcache.h"
 
 enum {
 	WORD = sizeof(uintptr_t),
 	MAX_FRAME_BYTES = 1 << 20,     /* a frame pointer this far away is a number */
 	MAX_FUNCTION_BYTES = 32 << 10, /* of code without unwind information */
-	SCAN_WORDS = 96,
+	SCAN_WORDS = 1000,
+	MAX_PUSHED_BYTES = 32, /* arguments of a call */
+	MAX_PUSHES = 6,	       /* callee-saved registers below a return address */
+	ENTRY_BYTES = 64,      /* of _start: longer than any, and nothing else that calls comes so soon */
+	AUXV_ENTRY = 9,	       /* AT_ENTRY */
+	AUXV_BYTES_MAX = 1024,
 };
+
+/* The program's first instruction, from the kernel; 0 if it cannot be learnt. Written by init before any walk. */
+static uintptr_t entry;
 
 /* What stands before a return address. */
 enum call { CALL_NONE, CALL_INDIRECT, CALL_DIRECT };
+
+/* How much speaks for a word of the scan. */
+enum belief { NONE, UNLIKELY, POSSIBLE, SURE };
 
 PPA_CTX_SIGNAL static enum call call_before(struct ppa_walk *w, uintptr_t ret, uintptr_t *target)
 {
@@ -55,38 +79,125 @@ PPA_CTX_SIGNAL static bool by_frame_pointer(struct ppa_walk *w, int *end)
 	return true;
 }
 
-/* Is ret, found on the stack, where a call to the function around pc returns to? */
-PPA_CTX_SIGNAL static bool calls_here(struct ppa_walk *w, uintptr_t ret, uintptr_t pc, const struct ppa_code *segment)
+/* Is ret, found on the stack, where a call to the function around pc returns to? *callee: where the call goes, as far as
+ * it says, or 0. */
+PPA_CTX_SIGNAL static bool calls_here(struct ppa_walk *w, uintptr_t ret, uintptr_t pc, const struct ppa_code *segment,
+				      uintptr_t *callee)
 {
 	struct ppa_code from;
 	uintptr_t target = 0;
 	enum call call;
 
+	*callee = 0;
 	/* Most words on a stack are no addresses of code: sort them out before a system call is spent. */
 	if (!ppa_modules_is_text(ret - 1))
 		return false;
 	call = call_before(w, ret, &target);
 	if (call != CALL_DIRECT)
 		return call == CALL_INDIRECT;
-	if (target >= segment->lo && target < segment->hi)
+	if (target >= segment->lo && target < segment->hi) {
+		*callee = target;
 		return target <= pc && pc - target < MAX_FUNCTION_BYTES;
+	}
 	/* A direct call that leaves its text segment goes to a PLT, which is in its own. */
 	return ppa_modules_find(ret - 1, &from) && (from.lo != segment->lo) && target >= from.lo && target < from.hi;
 }
 
+/* Does the function at callee, interrupted or calling at pc, keep its return address so many bytes above the stack
+ * pointer? Arguments may have been pushed since. */
+PPA_CTX_SIGNAL static bool has_frame(struct ppa_walk *w, uintptr_t callee, uintptr_t pc, uintptr_t bytes)
+{
+	uint8_t code[PPA_PROLOGUE_BYTES];
+	int32_t frame;
+
+	if (!callee || !ppa_memory_copy(&w->mem, code, callee, sizeof(code)))
+		return false;
+	frame = ppa_arch_frame_bytes(code, pc - callee);
+	return frame >= 0 && bytes >= (uintptr_t)frame && bytes - (uintptr_t)frame <= MAX_PUSHED_BYTES;
+}
+
+/* The compact row of the caller; false if it has no rules or others. */
+PPA_CTX_SIGNAL static bool row_of(struct ppa_walk *w, uintptr_t ret, struct ppa_row *row)
+{
+	struct ppa_cfi *c = &w->scratch->cfi;
+	struct ppa_code code;
+
+	if (ppa_row_lookup(ret - 1, &w->epochs, row))
+		return true;
+	return ppa_modules_find(ret - 1, &code) && !ppa_cfi_find(c, &code, &w->mem, ret - 1) &&
+	       ppa_row_pack(c, ret - 1, row);
+}
+
+/* Is there a return address, or the end, right below the CFA that row computes from base? */
+PPA_CTX_SIGNAL static bool row_leads_on(struct ppa_walk *w, const struct ppa_row *row, uintptr_t base)
+{
+	uintptr_t ret;
+
+	if (!ppa_memory_read(&w->mem, base + (uintptr_t)(int32_t)row->cfa - WORD, &ret))
+		return false;
+	return !ret || (ppa_modules_is_text(ret - 1) && call_before(w, ret, &(uintptr_t){0}) != CALL_NONE);
+}
+
+/* Would the walk go on from the return address ret, found right below sp? Where the caller counts from its frame
+ * pointer, *fp becomes one that leads on. */
+PPA_CTX_SIGNAL static enum belief leads_on(struct ppa_walk *w, uintptr_t ret, uintptr_t sp, uintptr_t *fp)
+{
+	struct ppa_row row;
+	unsigned reg;
+
+	if (!row_of(w, ret, &row))
+		return POSSIBLE;
+	reg = row.cfa >> PPA_ROW_REG_SHIFT & PPA_ROW_REG_MASK;
+	if (row.cfa & (PPA_ROW_END | PPA_ROW_DEREF) || (reg != PPA_REG_SP && reg != PPA_REG_FP))
+		return POSSIBLE;
+	if (reg == PPA_REG_SP)
+		return row_leads_on(w, &row, sp) ? SURE : UNLIKELY;
+	for (unsigned i = 0; i <= MAX_PUSHES; i++) {
+		uintptr_t v = *fp;
+
+		if (i && !ppa_memory_read(&w->mem, sp - (1 + i) * WORD, &v))
+			break;
+		if (v < sp || v - sp > MAX_FRAME_BYTES || !row_leads_on(w, &row, v))
+			continue;
+		*fp = v;
+		return SURE;
+	}
+	return UNLIKELY;
+}
+
 PPA_CTX_SIGNAL static bool by_scan(struct ppa_walk *w, const struct ppa_code *segment, int *end)
 {
-	uintptr_t sp = w->regs.r[PPA_REG_SP], pc = w->regs.r[PPA_REG_PC] - !w->exact, ret;
+	uintptr_t sp = w->regs.r[PPA_REG_SP], pc = w->regs.r[PPA_REG_PC] - !w->exact, at = 0, found = 0, ret, callee;
+	uintptr_t fp = w->regs.r[PPA_REG_FP];
+	enum belief best = NONE, belief;
 
-	for (uintptr_t i = 0; i < SCAN_WORDS; i++) {
+	for (unsigned i = 0; i < SCAN_WORDS && w->scan_left && best < SURE; i++, w->scan_left--) {
 		if (!ppa_memory_read(&w->mem, sp + i * WORD, &ret))
-			return false;
-		if (!calls_here(w, ret, pc, segment))
+			break;
+		if (!calls_here(w, ret, pc, segment, &callee))
 			continue;
-		*end = ppa_walk_arrive(w, ret, sp + (i + 1) * WORD, false);
-		return true;
+		belief = leads_on(w, ret, sp + (i + 1) * WORD, &fp);
+		if (belief == POSSIBLE && has_frame(w, callee, pc, i * WORD))
+			belief = SURE;
+		if (belief <= best)
+			continue;
+		best = belief;
+		found = ret;
+		at = sp + (i + 1) * WORD;
 	}
-	return false;
+	if (!found)
+		return false;
+	w->regs.r[PPA_REG_FP] = fp;
+	*end = ppa_walk_arrive(w, found, at, false);
+	return true;
+}
+
+/* Does nobody call the code that the walk has come to? */
+PPA_CTX_SIGNAL static bool is_outermost(const struct ppa_walk *w, const uint8_t code[PPA_PROLOGUE_MAX])
+{
+	uintptr_t pc = w->regs.r[PPA_REG_PC];
+
+	return (entry && pc > entry && pc - entry <= ENTRY_BYTES) || ppa_arch_is_thread_end(code);
 }
 
 /* The trampoline's stack pointer is at the ucontext. */
@@ -124,6 +235,8 @@ int ppa_guess_step(struct ppa_walk *w, const struct ppa_code *segment)
 
 	if (readable && ppa_arch_is_sigreturn(code))
 		return from_sigreturn(w);
+	if (!w->exact && readable && is_outermost(w, code))
+		return PPA_UNWIND_COMPLETE;
 	if (w->exact) {
 		slot = readable ? ppa_arch_return_slot(code) : 0;
 		if (slot >= 0 && by_stack_pointer(w, slot, &end))
@@ -137,4 +250,19 @@ int ppa_guess_step(struct ppa_walk *w, const struct ppa_code *segment)
 		return w->exact && by_stack_pointer(w, 0, &end) ? end : PPA_UNWIND_NO_MODULE;
 	/* The ABI marks the outermost frame by a frame pointer of zero. */
 	return !w->exact && !w->regs.r[PPA_REG_FP] ? PPA_UNWIND_COMPLETE : PPA_UNWIND_NO_RULE;
+}
+
+void ppa_guess_init(void)
+{
+	uintptr_t auxv[AUXV_BYTES_MAX / WORD];
+	int fd = ppa_sys_open_read("/proc/self/auxv");
+	long n;
+
+	if (fd < 0)
+		return;
+	n = ppa_sys_pread(fd, auxv, sizeof(auxv), 0);
+	ppa_sys_close(fd);
+	for (long i = 0; (i + 2) * WORD <= n && auxv[i]; i += 2)
+		if (auxv[i] == AUXV_ENTRY)
+			entry = auxv[i + 1];
 }

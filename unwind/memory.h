@@ -42,11 +42,20 @@ bool ppa_memory_read_far(struct ppa_memory *m, uintptr_t addr, uintptr_t *out) P
 /* Copy exactly len bytes from anywhere. Context: signal. */
 bool ppa_memory_copy(struct ppa_memory *m, void *dst, uintptr_t addr, size_t len) PPA_CTX_SIGNAL;
 
+/* A word of somebody's stack, which need not be aligned. Sanitizers must not look: to them it is out of bounds. */
+PPA_CTX_SIGNAL static inline __attribute__((no_sanitize("address", "thread"))) uintptr_t ppa_memory_load(uintptr_t addr)
+{
+	uintptr_t x;
+
+	memcpy(&x, (const void *)addr, sizeof(x));
+	return x;
+}
+
 /* The word at addr, which need not be aligned; false if it cannot be read. Context: signal. */
 PPA_CTX_SIGNAL static inline bool ppa_memory_read(struct ppa_memory *m, uintptr_t addr, uintptr_t *out)
 {
 	if (ppa_likely(addr >= m->lo && addr < m->hi && m->hi - addr >= sizeof(*out))) {
-		memcpy(out, (const void *)addr, sizeof(*out));
+		*out = ppa_memory_load(addr);
 		return true;
 	}
 	return ppa_memory_read_far(m, addr, out);

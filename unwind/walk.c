@@ -20,6 +20,7 @@
 
 enum {
 	MAX_JUMPS = 4,
+	MAX_SCAN = 4000,	   /* words: some 50 us */
 	FAR_JUMP_BYTES = 16 << 10, /* less than any other stack is away, more than garbage near the stack */
 	WORD = sizeof(uintptr_t),
 };
@@ -68,7 +69,7 @@ PPA_CTX_SIGNAL static inline void load_saved_directly(struct ppa_walk *w, uint64
 		uint64_t n = saved >> (i * PPA_ROW_FIELD_BITS) & PPA_ROW_FIELD_MAX;
 		uintptr_t *reg = &w->regs.r[saved_regs[i]];
 
-		memcpy(reg, n ? (const void *)(base - n * WORD) : reg, WORD);
+		*reg = ppa_memory_load(n ? base - n * WORD : (uintptr_t)reg);
 	}
 }
 
@@ -242,6 +243,7 @@ void ppa_unwind_context(const void *ucontext, const struct ppa_stack_bounds *bou
 	w.stack_room = stack_room(ucontext, bounds, here);
 	w.exact = true;
 	w.jumps_left = MAX_JUMPS;
+	w.scan_left = MAX_SCAN;
 	buf->pcs[0] = w.regs.r[PPA_REG_PC];
 	buf->npcs = 1;
 	token = ppa_modules_read_begin();
@@ -255,5 +257,6 @@ int ppa_unwind_init(void)
 {
 	int err = ppa_row_init();
 
+	ppa_guess_init();
 	return err ? err : ppa_second_opinion_init();
 }

@@ -30,6 +30,7 @@ struct ppa_walk {
 	struct ppa_walk_scratch *scratch;
 	struct ppa_epochs epochs;
 	size_t stack_room;  /* bytes known to be free below our handler */
+	unsigned scan_left; /* words that guesses may still look at */
 	bool exact;	    /* the pc was interrupted; otherwise it is a return address */
 	uint8_t jumps_left; /* how often the stack pointer may still move away from the start */
 };
@@ -43,6 +44,9 @@ int ppa_walk_arrive(struct ppa_walk *w, uintptr_t pc, uintptr_t sp, bool interru
 
 /* A step from code without rules. segment: the text that contains the pc, or NULL if nobody knows it. Context: signal. */
 int ppa_guess_step(struct ppa_walk *w, const struct ppa_code *segment) PPA_CTX_SIGNAL;
+
+/* Learn the program's entry point. Context: server. */
+void ppa_guess_init(void) PPA_CTX_SERVER;
 
 /* A step by libunwind, for descriptions that we cannot evaluate; pc is the lookup address in code. Gives up
  * (PPA_UNWIND_NO_RULE) when busy, when it knows no more than we do, or when the stack is short. Context: signal. */

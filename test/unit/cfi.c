@@ -49,7 +49,7 @@ static uintptr_t function(void)
 /* Everything up to the instructions of one description, with the given letters and version in its common part. */
 static void begin(const char *letters, uint8_t version)
 {
-	static const uint8_t initial[] = { 0x0c, 7, 8, 0x90, 1 }; /* def_cfa rsp 8; offset rip 1 */
+	static const uint8_t initial[] = {0x0c, 7, 8, 0x90, 1}; /* def_cfa rsp 8; offset rip 1 */
 	uint8_t *len_at;
 
 	if (!f.page) {
@@ -60,17 +60,17 @@ static void begin(const char *letters, uint8_t version)
 	memset(f.page, 0, 2 * PAGE);
 	f.pos = f.page;
 	put("\x01\x1b\x03\x3b", 4);
-	put32(20 - 4);			    /* pcrel: .eh_frame begins behind the index */
-	put32(1);			    /* entries */
-	put32(CODE_OFFSET);		    /* code */
-	f.pos += 4;			    /* description: below */
+	put32(20 - 4);	    /* pcrel: .eh_frame begins behind the index */
+	put32(1);	    /* entries */
+	put32(CODE_OFFSET); /* code */
+	f.pos += 4;	    /* description: below */
 	len_at = f.pos;
 	f.cie = (uint32_t)(f.pos - f.page);
 	put32(0);
 	put32(0);
 	put(&version, 1);
 	put(letters, strlen(letters) + 1);
-	put("\x01\x78\x10", 3);		    /* code 1, data -8, return address 16 */
+	put("\x01\x78\x10", 3); /* code 1, data -8, return address 16 */
 	if (letters[0] == 'z')
 		put("\x01\x1b", 2);
 	put(initial, sizeof(initial));
@@ -287,7 +287,8 @@ static void without_an_index(void **state)
 /* Every byte of a good table in turn takes every value, with the table's end at the end of the mapping. */
 static void no_byte_is_fatal(void **state)
 {
-	static const char ops[] = "\x41\x0e\x10\x86\x02\x43\x0d\x06\x10\x03\x02\x76\x00\x0a\x0b\x09\x0c\x0d\x0f\x03\x76\x78\x06";
+	static const char ops[] =
+		"\x41\x0e\x10\x86\x02\x43\x0d\x06\x10\x03\x02\x76\x00\x0a\x0b\x09\x0c\x0d\x0f\x03\x76\x78\x06";
 	size_t len, tail = 2 * PAGE;
 	uint8_t *copy;
 
@@ -313,10 +314,10 @@ static void no_byte_is_fatal(void **state)
 
 static int eval(const char *ops, size_t n, uintptr_t *out)
 {
-	static const struct ppa_regs regs = { .r = { [7] = 1000, [16] = 0x40100b } };
+	static const struct ppa_regs regs = {.r = {[7] = 1000, [16] = 0x40100b}};
 	static uint8_t block[300];
 	struct ppa_view v;
-	struct ppa_expr e = { &v, &f.memory, &regs };
+	struct ppa_expr e = {&v, &f.memory, &regs};
 
 	block[0] = (uint8_t)n;
 	memcpy(block + 1, ops, n);
@@ -340,7 +341,7 @@ static int eval(const char *ops, size_t n, uintptr_t *out)
 static void expressions_compute(void **state)
 {
 	(void)state;
-	IS(77, "\x96");			     /* the CFA is there */
+	IS(77, "\x96"); /* the CFA is there */
 	IS(255, "\x08\xff");
 	IS(-1, "\x09\xff");
 	IS(0x1234, "\x0a\x34\x12");
@@ -349,13 +350,13 @@ static void expressions_compute(void **state)
 	IS(INT32_MIN, "\x0d\x00\x00\x00\x80");
 	IS(300, "\x10\xac\x02");
 	IS(-128, "\x11\x80\x7f");
-	IS(1008, "\x77\x08");		     /* breg7 8 */
+	IS(1008, "\x77\x08");					  /* breg7 8 */
 	IS(1016, "\x77\x08\x80\x00\x3f\x1a\x3b\x2a\x33\x24\x22"); /* the PLT's, pc & 15 == 11 */
 	IS(154, "\x12\x22");
-	IS(1, "\x31\x32\x13");		     /* drop */
-	IS(1, "\x31\x32\x14");		     /* over */
-	IS(77, "\x31\x32\x15\x02");	     /* pick */
-	IS(1, "\x31\x32\x16");		     /* swap leaves 1 on top */
+	IS(1, "\x31\x32\x13");			/* drop */
+	IS(1, "\x31\x32\x14");			/* over */
+	IS(77, "\x31\x32\x15\x02");		/* pick */
+	IS(1, "\x31\x32\x16");			/* swap leaves 1 on top */
 	IS(16, "\x31\x32\x33\x17\x13\x34\x24"); /* 1 2 3 rot: 3 1 2; drop; 1 << 4 */
 	IS(5, "\x09\xfb\x19");
 	IS(-5, "\x35\x1f");
@@ -363,10 +364,10 @@ static void expressions_compute(void **state)
 	IS(2, "\x37\x33\x1b");
 	IS(1, "\x37\x33\x1d");
 	IS(21, "\x37\x33\x1e");
-	IS(0, "\x31\x08\x40\x24");	     /* shifted out */
+	IS(0, "\x31\x08\x40\x24"); /* shifted out */
 	IS(-1, "\x09\xff\x08\x40\x26");
-	IS(1, "\x09\xff\x30\x2d");	     /* -1 < 0: signed */
-	IS(9, "\x31\x28\x01\x00\x37\x39");   /* bra over lit7 */
+	IS(1, "\x09\xff\x30\x2d");	   /* -1 < 0: signed */
+	IS(9, "\x31\x28\x01\x00\x37\x39"); /* bra over lit7 */
 	IS(9, "\x2f\x01\x00\x37\x39");
 }
 
@@ -376,19 +377,19 @@ static void expressions_end(void **state)
 	char deref[] = "\x03........\x06";
 
 	(void)state;
-	FAILS(-EINVAL, "\x2f\xfd\xff");	       /* skip to itself, for ever */
-	FAILS(-EINVAL, "\x2f\x20\x00");	       /* out of the block */
-	FAILS(-EINVAL, "\x13\x13");	       /* empty */
-	FAILS(-EINVAL, "\x31\x30\x1b");	       /* by zero */
+	FAILS(-EINVAL, "\x2f\xfd\xff"); /* skip to itself, for ever */
+	FAILS(-EINVAL, "\x2f\x20\x00"); /* out of the block */
+	FAILS(-EINVAL, "\x13\x13");	/* empty */
+	FAILS(-EINVAL, "\x31\x30\x1b"); /* by zero */
 	FAILS(-EINVAL, "\x31\x30\x1d");
 	FAILS(-EINVAL, "\x0e\x00\x00\x00\x00\x00\x00\x00\x80\x09\xff\x1b"); /* traps as an instruction */
-	FAILS(-EINVAL, "\x31\x2f\xfc\xff");    /* pushes for ever */
+	FAILS(-EINVAL, "\x31\x2f\xfc\xff");				    /* pushes for ever */
 	FAILS(-EINVAL, "\xf0");
-	FAILS(-EINVAL, "\x8f\x00");	       /* breg31 */
+	FAILS(-EINVAL, "\x8f\x00"); /* breg31 */
 	FAILS(-EINVAL, "\x15\x09");
-	FAILS(-EINVAL, "\x0c\x01");	       /* cut */
-	FAILS(-EFAULT, "\x38\x06");	       /* the word at 8 */
-	memcpy(deref + 1, &(uintptr_t){ (uintptr_t)&word }, 8);
+	FAILS(-EINVAL, "\x0c\x01"); /* cut */
+	FAILS(-EFAULT, "\x38\x06"); /* the word at 8 */
+	memcpy(deref + 1, &(uintptr_t){(uintptr_t)&word}, 8);
 	{
 		uintptr_t out;
 
@@ -429,8 +430,8 @@ static void rows_pack(void **state)
 
 static void rows_are_remembered_by_pc_and_epoch(void **state)
 {
-	struct ppa_row row = { 5, PPA_ROW_VALID | 9 }, got;
-	struct ppa_epochs both = { 1, 7 }, unsettled = { 1, 0 }, later = { 1, 8 };
+	struct ppa_row row = {5, PPA_ROW_VALID | 9}, got;
+	struct ppa_epochs both = {1, 7}, unsettled = {1, 0}, later = {1, 8};
 
 	(void)state;
 	assert_int_equal(ppa_row_init(), 0);
@@ -442,7 +443,7 @@ static void rows_are_remembered_by_pc_and_epoch(void **state)
 	assert_false(ppa_row_lookup(0x1235, &both, &got));
 	ppa_row_store(0x1234, 1, &row);
 	assert_true(ppa_row_lookup(0x1234, &unsettled, &got));
-	ppa_row_store(0x1234, 0, &(struct ppa_row){ 1, 1 }); /* not to be remembered */
+	ppa_row_store(0x1234, 0, &(struct ppa_row){1, 1}); /* not to be remembered */
 	assert_true(ppa_row_lookup(0x1234, &unsettled, &got) && got.saved == 5);
 }
 

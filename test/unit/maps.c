@@ -21,7 +21,7 @@ static struct ppa_map parse(const char *text, int *lines, size_t *skipped)
 	size_t len = strlen(text), bad = 0;
 	char *copy = malloc(len + 1), *path;
 	const char *pos = copy;
-	struct ppa_map m, first = { 0 };
+	struct ppa_map m, first = {0};
 
 	*lines = 0;
 	memcpy(copy, text, len);

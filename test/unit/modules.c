@@ -25,6 +25,7 @@
 #include <cmocka.h>
 
 #include "agent/base/vheap.h"
+#include "unwind/module_scan.h"
 #include "unwind/modules.h"
 
 #define LIBRARY "libz.so.1"
@@ -274,6 +275,32 @@ static void old_tables_are_freed(void **state)
 	assert_true(ppa_vheap_mapped_bytes() <= before);
 }
 
+/* Where /proc is closed the loader's list must give the same picture, but for inodes. */
+static void the_loaders_list_will_do(void **state)
+{
+	const struct ppa_module_table *t = ppa_modules_hold();
+	uint64_t serial = 0;
+	struct ppa_module_scan s = {.next_serial = &serial, .main_phdr = getauxval(AT_PHDR)};
+	size_t seen = 0;
+
+	(void)state;
+	assert_int_equal(ppa_module_scan_loader(&s), 0);
+	for (size_t i = 0; i < s.nranges; i++) {
+		const struct ppa_module_range *r = &s.ranges[i];
+		const struct ppa_module *m = module_at(t, (void *)r->start), *n = &r->node->m;
+
+		assert_true(!i || s.ranges[i - 1].end <= r->start);
+		assert_non_null(m);
+		assert_true(m->bias == n->bias && m->eh_frame_hdr == n->eh_frame_hdr && m->is_main == n->is_main);
+		assert_true(m->lo == n->lo && m->hi == n->hi && m->build_id_len == n->build_id_len);
+		assert_true(r->node->cfi_lo <= n->eh_frame_hdr && n->eh_frame_hdr < r->node->cfi_hi);
+		seen++;
+	}
+	assert_true(seen >= 4);
+	ppa_module_scan_free(&s);
+	ppa_modules_release(t);
+}
+
 static atomic_bool stop;
 
 static void *reader(void *arg)
@@ -289,7 +316,7 @@ static void *reader(void *arg)
 static void readers_and_refreshes_do_not_meet(void **state)
 {
 	pthread_t t[2];
-	long found[2] = { 0, 0 };
+	long found[2] = {0, 0};
 
 	(void)state;
 	for (int i = 0; i < 2; i++)
@@ -359,6 +386,7 @@ int main(void)
 		cmocka_unit_test(distrust_while_unloading),
 		cmocka_unit_test(unloading_waits_for_walks_a_while),
 		cmocka_unit_test(foreign_code_is_no_module),
+		cmocka_unit_test(the_loaders_list_will_do),
 		cmocka_unit_test(old_tables_are_freed),
 		cmocka_unit_test(readers_and_refreshes_do_not_meet),
 		cmocka_unit_test(the_child_works_on),

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+// flags: -shared -Wl,--no-as-needed build/stub/libc.so.6 build/stub/libpthread.so.0 build/stub/libdl.so.2 build/stub/librt.so.1
+/* The least that any agent of this kind must do: it stands before the same functions as ours, with calls that go
+ * straight on, and has one idle thread (which alone ends the C library's shortcuts for programs with one thread). What
+ * the agent costs is measured against this, and this against nothing. */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define EXPORT __attribute__((visibility("default")))
+#define REAL(name) (*(__typeof__(&name))real[name##_])
+
+#define NAMES(X)                                                                                                       \
+	X(pthread_create)                                                                                              \
+	X(pthread_exit)                                                                                                \
+	X(pthread_sigmask)                                                                                             \
+	X(sigprocmask)                                                                                                 \
+	X(sigaction)                                                                                                   \
+	X(signal)                                                                                                      \
+	X(sigwait)                                                                                                     \
+	X(sigwaitinfo)                                                                                                 \
+	X(sigtimedwait)                                                                                                \
+	X(sigpending)                                                                                                  \
+	X(signalfd)                                                                                                    \
+	X(fork)                                                                                                        \
+	X(daemon)                                                                                                      \
+	X(forkpty)                                                                                                     \
+	X(execve)                                                                                                      \
+	X(execv)                                                                                                       \
+	X(execvp)                                                                                                      \
+	X(execvpe)                                                                                                     \
+	X(fexecve)                                                                                                     \
+	X(posix_spawn)                                                                                                 \
+	X(posix_spawnp)                                                                                                \
+	X(dlopen)                                                                                                      \
+	X(dlmopen)                                                                                                     \
+	X(dlclose)
+
+#define INDEX(name) name##_,
+enum { NAMES(INDEX) COUNT };
+
+static void *real[COUNT];
+
+static void resolve(void)
+{
+#define RESOLVE(name) real[name##_] = dlsym(RTLD_NEXT, #name);
+	NAMES(RESOLVE)
+}
+
+/* Another library's constructor may come before ours. */
+static inline void ready(void)
+{
+	if (__builtin_expect(!real[dlclose_], 0))
+		resolve();
+}
+
+/* Declared here, not included: <pty.h> and <sys/signalfd.h> have no use but these two lines. */
+struct termios;
+struct winsize;
+EXPORT pid_t forkpty(int *m, char *name, const struct termios *t, const struct winsize *w);
+EXPORT int signalfd(int fd, const sigset_t *set, int flags);
+
+#define PASS(type, name, parameters, arguments)                                                                       \
+	EXPORT type name parameters                                                                                    \
+	{                                                                                                              \
+		ready();                                                                                               \
+		return REAL(name) arguments;                                                                           \
+	}
+
+PASS(int, pthread_create, (pthread_t * t, const pthread_attr_t *a, void *(*fn)(void *), void *p), (t, a, fn, p))
+PASS(int, pthread_sigmask, (int how, const sigset_t *set, sigset_t *old), (how, set, old))
+PASS(int, sigprocmask, (int how, const sigset_t *set, sigset_t *old), (how, set, old))
+PASS(int, sigaction, (int n, const struct sigaction *act, struct sigaction *old), (n, act, old))
+PASS(sighandler_t, signal, (int n, sighandler_t h), (n, h))
+PASS(int, sigwait, (const sigset_t *set, int *n), (set, n))
+PASS(int, sigwaitinfo, (const sigset_t *set, siginfo_t *si), (set, si))
+PASS(int, sigtimedwait, (const sigset_t *set, siginfo_t *si, const struct timespec *t), (set, si, t))
+PASS(int, sigpending, (sigset_t * set), (set))
+PASS(int, signalfd, (int fd, const sigset_t *set, int flags), (fd, set, flags))
+PASS(pid_t, fork, (void), ())
+PASS(int, daemon, (int nochdir, int noclose), (nochdir, noclose))
+PASS(pid_t, forkpty, (int *m, char *name, const struct termios *t, const struct winsize *w), (m, name, t, w))
+PASS(int, execve, (const char *path, char *const argv[], char *const env[]), (path, argv, env))
+PASS(int, execv, (const char *path, char *const argv[]), (path, argv))
+PASS(int, execvp, (const char *file, char *const argv[]), (file, argv))
+PASS(int, execvpe, (const char *file, char *const argv[], char *const env[]), (file, argv, env))
+PASS(int, fexecve, (int fd, char *const argv[], char *const env[]), (fd, argv, env))
+PASS(int, posix_spawn,
+     (pid_t * pid, const char *path, const posix_spawn_file_actions_t *fa, const posix_spawnattr_t *sa,
+      char *const argv[], char *const env[]),
+     (pid, path, fa, sa, argv, env))
+PASS(int, posix_spawnp,
+     (pid_t * pid, const char *file, const posix_spawn_file_actions_t *fa, const posix_spawnattr_t *sa,
+      char *const argv[], char *const env[]),
+     (pid, file, fa, sa, argv, env))
+PASS(void *, dlopen, (const char *file, int mode), (file, mode))
+PASS(void *, dlmopen, (Lmid_t space, const char *file, int mode), (space, file, mode))
+PASS(int, dlclose, (void *handle), (handle))
+
+EXPORT void pthread_exit(void *ret)
+{
+	ready();
+	REAL(pthread_exit)(ret);
+	__builtin_unreachable();
+}
+
+/* The list forms: the same as execv and its kin, with the arguments gathered first. */
+enum { ARGUMENTS_MAX = 256 };
+
+#define GATHER(first)                                                                                                  \
+	char *argv[ARGUMENTS_MAX] = {(char *)(first)};                                                                 \
+	va_list ap;                                                                                                    \
+	int n = 0;                                                                                                     \
+	ready();                                                                                                       \
+	va_start(ap, first);                                                                                           \
+	while (argv[n] && n < ARGUMENTS_MAX - 2)                                                                       \
+		argv[++n] = va_arg(ap, char *);                                                                        \
+	argv[n] = NULL
+
+EXPORT int execl(const char *path, const char *arg, ...)
+{
+	GATHER(arg);
+	va_end(ap);
+	return REAL(execv)(path, argv);
+}
+
+EXPORT int execlp(const char *file, const char *arg, ...)
+{
+	GATHER(arg);
+	va_end(ap);
+	return REAL(execvp)(file, argv);
+}
+
+EXPORT int execle(const char *path, const char *arg, ...)
+{
+	GATHER(arg);
+	char *const *env = va_arg(ap, char *const *);
+
+	va_end(ap);
+	return REAL(execve)(path, argv, env);
+}
+
+static void *idle(void *unused)
+{
+	for (;;)
+		pause();
+	return unused;
+}
+
+__attribute__((constructor)) static void init(void)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	sigset_t all, old;
+
+	ready();
+	sigfillset(&all);
+	REAL(pthread_sigmask)(SIG_SETMASK, &all, &old);
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, 64 << 10);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	REAL(pthread_create)(&thread, &attr, idle, NULL);
+	pthread_attr_destroy(&attr);
+	REAL(pthread_sigmask)(SIG_SETMASK, &old, NULL);
+}
