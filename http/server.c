@@ -40,6 +40,7 @@ enum {
 	NO_DESCRIPTOR_MS = 100,
 };
 
+#define NS_A_MS 1000000ULL
 #define LISTENER_EVENT UINT64_MAX /* epoll data of the listening socket; all else is the gate's */
 
 static struct {
@@ -131,11 +132,13 @@ static void accept_all(void)
 /* Returns only if our descriptors have been taken from us, which a target can do where the table is not private. */
 static void serve(void)
 {
+	uint64_t begin = ppa_sys_clock_ns(CLOCK_MONOTONIC);
 	struct epoll_event events[EVENTS_AT_ONCE];
-	bool is_quiet = true;
+	bool is_quiet = true, has_spoken = false;
 
 	for (;;) {
-		int n = ppa_net_epoll_wait(server.epoll_fd, events, EVENTS_AT_ONCE, is_quiet ? -1 : TICK_MS);
+		int wait_ms = !has_spoken ? SPEAK_AFTER_MS : is_quiet ? -1 : TICK_MS;
+		int n = ppa_net_epoll_wait(server.epoll_fd, events, EVENTS_AT_ONCE, wait_ms);
 
 		if (n < 0 && n != -EINTR)
 			return;
@@ -152,6 +155,11 @@ static void serve(void)
 			if (fd >= 0)
 				ppa_pool_submit(fd);
 		}
+		/* Not from each mkdir of an entrypoint script that has the port for a moment. */
+		if (!has_spoken && ppa_sys_clock_ns(CLOCK_MONOTONIC) - begin >= SPEAK_AFTER_MS * NS_A_MS) {
+			ppa_announce_line(&server.listener, server.program, server.pid);
+			has_spoken = true;
+		}
 		is_quiet = ppa_gate_expire() == 0;
 		is_quiet = !ppa_pool_tick() && is_quiet;
 	}
@@ -166,16 +174,6 @@ static bool open_epoll(void)
 	return ppa_net_epoll_ctl(server.epoll_fd, EPOLL_CTL_ADD, server.listener.fd, EPOLLIN, LISTENER_EVENT) == 0;
 }
 
-/* One line, but not from each mkdir of an entrypoint script that has the port for a moment. Whoever connects ends the
- * wait: the socket stays readable for serve. */
-static void speak(void)
-{
-	struct epoll_event event;
-
-	ppa_net_epoll_wait(server.epoll_fd, &event, 1, SPEAK_AFTER_MS);
-	ppa_announce_line(&server.listener, server.program, server.pid);
-}
-
 static void *keeper(void *unused)
 {
 	(void)unused;
@@ -186,7 +184,6 @@ static void *keeper(void *unused)
 	while (acquire_address()) {
 		if (open_epoll()) {
 			ppa_announce_file(&server.listener, server.addr_file, server.pid);
-			speak();
 			serve();
 		}
 		if (server.epoll_fd >= 0)

@@ -52,7 +52,10 @@ struct ppa_cfi_row {
 	uint32_t cfa_reg;
 };
 
-enum { PPA_CFI_REMEMBER = 6 }; /* nesting of DW_CFA_remember_state; compilers use 1 */
+enum {
+	PPA_CFI_REMEMBER = 6,	   /* nesting of DW_CFA_remember_state that we keep; compilers use 1 */
+	PPA_CFI_REMEMBER_MAX = 64, /* nesting that is no nonsense */
+};
 
 /* Working memory of one search, in the caller's buffer: too large for a handler's stack. */
 struct ppa_cfi {
@@ -66,7 +69,8 @@ struct ppa_cfi {
 };
 
 /* Find the row for pc in code. m pays for copies where code does not stay. Returns 0, -ENOENT when no description
- * covers pc, -EINVAL when the tables are corrupt or use something we do not know. Context: signal. */
+ * covers pc, -EINVAL when the tables are corrupt or use something we do not know, -E2BIG when they are in order, have no
+ * expressions, and only need more room than we have: then libunwind can be trusted with them. Context: signal. */
 int ppa_cfi_find(struct ppa_cfi *c, const struct ppa_code *code, struct ppa_memory *m, uintptr_t pc) PPA_CTX_SIGNAL;
 
 #endif

@@ -96,6 +96,25 @@ PPA_CTX_SIGNAL static enum outcome move_location(struct ppa_cfi_program *p, uint
 	return p->location > p->pc ? DONE : NEXT;
 }
 
+/* Beyond the nesting we keep, states are only counted. */
+PPA_CTX_SIGNAL static enum outcome change_state(struct ppa_cfi_program *p, uint8_t op)
+{
+	if (op == CFA_REMEMBER_STATE) {
+		if (p->depth >= PPA_CFI_REMEMBER_MAX)
+			return BAD;
+		if (p->depth < PPA_CFI_REMEMBER)
+			p->cfi->remembered[p->depth] = p->cfi->row;
+		p->depth++;
+		return NEXT;
+	}
+	if (!p->depth)
+		return BAD;
+	p->row_lost = --p->depth >= PPA_CFI_REMEMBER;
+	if (!p->row_lost)
+		p->cfi->row = p->cfi->remembered[p->depth];
+	return NEXT;
+}
+
 PPA_CTX_SIGNAL static enum outcome define_cfa(struct ppa_cfi_program *p, uint8_t op, uintptr_t *pos, uintptr_t end)
 {
 	struct ppa_view *v = &p->cfi->view;
@@ -120,18 +139,12 @@ PPA_CTX_SIGNAL static enum outcome define_cfa(struct ppa_cfi_program *p, uint8_t
 		row->cfa_offset = (int64_t)((uint64_t)ppa_view_sleb(v, pos) * (uint64_t)p->data_align);
 		return NEXT;
 	case CFA_DEF_CFA_EXPRESSION:
+		p->has_expressions = true;
 		row->cfa_expr = skip_block(v, pos, end);
 		return NEXT;
 	case CFA_REMEMBER_STATE:
-		if (p->depth >= PPA_CFI_REMEMBER)
-			return BAD;
-		p->cfi->remembered[p->depth++] = *row;
-		return NEXT;
 	case CFA_RESTORE_STATE:
-		if (!p->depth)
-			return BAD;
-		*row = p->cfi->remembered[--p->depth];
-		return NEXT;
+		return change_state(p, op);
 	default:
 		return NOT_MINE;
 	}
@@ -182,6 +195,7 @@ PPA_CTX_SIGNAL static enum outcome give_rule(struct ppa_cfi_program *p, uint8_t 
 		return NEXT;
 	case CFA_EXPRESSION:
 	case CFA_VAL_EXPRESSION:
+		p->has_expressions = true;
 		reg = ppa_view_uleb(v, pos);
 		set_rule(p, reg, op == CFA_EXPRESSION ? PPA_RULE_AT_EXPR : PPA_RULE_EXPR,
 			 (int64_t)skip_block(v, pos, end));
@@ -246,12 +260,15 @@ int ppa_cfi_run(struct ppa_cfi_program *p, uintptr_t common, uintptr_t common_en
 	c->initial = c->row;
 	p->location = c->start;
 	p->ops = p->depth = 0;
+	p->row_lost = p->has_expressions = false;
 	if (run(p, common, common_end))
 		return -EINVAL;
 	c->initial = c->row;
 	p->location = c->start;
 	if (run(p, own, own_end))
 		return -EINVAL;
+	if (p->row_lost)
+		return p->has_expressions ? -EINVAL : -E2BIG;
 	/* A row without a CFA restores nothing. */
 	return c->row.cfa_reg < PPA_NREGS || c->row.cfa_expr ? 0 : -EINVAL;
 }

@@ -19,11 +19,13 @@ struct ppa_cfi_program {
 	/* the interpreter's own */
 	uintptr_t location;
 	uint32_t ops, depth;
+	bool row_lost; /* a state was restored that was remembered too deep to be kept */
+	bool has_expressions;
 	bool in_common;
 };
 
 /* Run the common instructions [common, common_end), then those of the description [own, own_end) up to pc, into
- * cfi->row. Returns 0 or -EINVAL. Context: signal. */
+ * cfi->row. Returns 0, -EINVAL, or -E2BIG as ppa_cfi_find. Context: signal. */
 int ppa_cfi_run(struct ppa_cfi_program *p, uintptr_t common, uintptr_t common_end, uintptr_t own,
 		uintptr_t own_end) PPA_CTX_SIGNAL;
 

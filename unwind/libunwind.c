@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The second opinion: one step by libunwind, for descriptions that our interpreter refuses. Frames that need it are
- * rare enough to be counted in every profile.
+ * The second opinion: one step by libunwind. Frames that need it are rare enough to be counted in every profile.
+ *
+ * It is asked only about descriptions that our interpreter has read to the end and found in order, and only lacks the
+ * room for, in modules that stay mapped. Fuzzing showed why: a corrupt one makes libunwind 1.6.2 index its register
+ * table by whatever number is written there, and an expression with a backward jump makes it loop for ever. Both would
+ * be the target's end.
  *
  * Only libunwind's generic ("remote") interface is linked, with accessors of our own: registers are the walk's, memory
  * comes through the walk's bounded reads, the procedure's description through the module table. So it touches no
@@ -160,10 +164,10 @@ int ppa_second_opinion_step(struct ppa_walk *w, const struct ppa_code *code, uin
 	struct question q = {w, code};
 	bool known;
 
-	if (!space || w->stack_room < STACK_NEEDED || !code->eh_frame_hdr ||
+	if (!space || w->stack_room < STACK_NEEDED || !code->stays || !code->eh_frame_hdr ||
 	    atomic_flag_test_and_set_explicit(&second.busy, memory_order_acquire))
 		return PPA_UNWIND_NO_RULE;
-	ppa_view_init(&c->view, code->cfi_lo, code->cfi_hi, code->stays ? NULL : &w->mem, c->copy);
+	ppa_view_init(&c->view, code->cfi_lo, code->cfi_hi, NULL, NULL);
 	w->regs.r[PPA_REG_PC] = pc;
 	known = ask(w, space, &q);
 	w->regs.r[PPA_REG_PC] = old_pc;

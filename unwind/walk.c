@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The step loop. A step looks its pc up in the row cache; on a miss the module is searched, its call frame information
- * interpreted, and the row remembered. Code without rules goes to guess.c; rules that cannot be evaluated go to
+ * interpreted, and the row remembered. Code without rules goes to guess.c; rules that are too large for us go to
  * libunwind.c.
  *
  * Progress: the stack pointer must grow at every step. Exceptions, a few a walk: an interrupted frame (the leaf, or
@@ -194,9 +194,9 @@ PPA_CTX_SIGNAL static __attribute__((noinline)) int step_cold(struct ppa_walk *w
 		err = apply_row(w, &end);
 	if (!err)
 		return end;
-	if (err == -EFAULT)
-		return PPA_UNWIND_BAD_MEMORY;
-	return ppa_second_opinion_step(w, &code, pc);
+	if (err == -E2BIG)
+		return ppa_second_opinion_step(w, &code, pc);
+	return err == -EFAULT ? PPA_UNWIND_BAD_MEMORY : PPA_UNWIND_NO_RULE;
 }
 
 /* Bytes between our frame and the end of the stack the handler runs on; 0 if it is not known. */

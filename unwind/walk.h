@@ -48,7 +48,7 @@ int ppa_guess_step(struct ppa_walk *w, const struct ppa_code *segment) PPA_CTX_S
 /* Learn the program's entry point. Context: server. */
 void ppa_guess_init(void) PPA_CTX_SERVER;
 
-/* A step by libunwind, for descriptions that we cannot evaluate; pc is the lookup address in code. Gives up
+/* A step by libunwind, for descriptions that are in order but too large for us (-E2BIG); pc is the lookup address in code. Gives up
  * (PPA_UNWIND_NO_RULE) when busy, when it knows no more than we do, or when the stack is short. Context: signal. */
 int ppa_second_opinion_step(struct ppa_walk *w, const struct ppa_code *code, uintptr_t pc) PPA_CTX_SIGNAL;
 

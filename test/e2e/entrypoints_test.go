@@ -112,7 +112,8 @@ func TestForkOnlyChildTakesOverAFixedPort(t *testing.T) {
 	if d := cpuOf(p, "child_work"); d < 20*time.Millisecond {
 		t.Errorf("%v of the child's CPU in its profile:%s", d, top(p, 5, nil))
 	}
-	if n := len(x.announced()); n != 2 {
+	// The parent may have lived too short to say anything.
+	if n := len(x.announced()); n < 1 || n > 2 {
 		t.Errorf("%d lines: %q", n, x.announced())
 	}
 }

@@ -4,7 +4,7 @@
 /* Promise: from any instruction the walk ends, names how it ended, and reads nothing that could fault.
  * Promise: frames of foreign code, of calls to nowhere, of signal trampolines without unwind information and of other
  * stacks are walked through.
- * Promise: a rule that we cannot evaluate is asked of libunwind, once, and counted. */
+ * Promise: a description too large for us is asked of libunwind, once, and counted. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -404,17 +404,18 @@ static void garbage_registers(void **state)
 
 /* ---- the second opinion ---- */
 
-/* More remembered states than our interpreter keeps: libunwind has no limit. */
+/* A state restored that was remembered deeper than our interpreter keeps them: libunwind has no limit. */
 __asm__(".text; .p2align 4; .globl call_deeply_described; .type call_deeply_described,@function\n"
 	"call_deeply_described: .cfi_startproc; push %rbx; .cfi_adjust_cfa_offset 8; .cfi_rel_offset %rbx, 0\n"
 	".rept 9; .cfi_remember_state; .endr\n"
+	".cfi_adjust_cfa_offset 64; .cfi_restore_state\n"
 	"mov $77, %ebx; call *%rdi\n"
-	".rept 9; .cfi_restore_state; .endr\n"
+	".rept 8; .cfi_restore_state; .endr\n"
 	"pop %rbx; .cfi_adjust_cfa_offset -8; .cfi_restore %rbx; ret; .cfi_endproc\n"
 	".size call_deeply_described, .-call_deeply_described");
 void call_deeply_described(void (*f)(void));
 
-static void refused_rules_are_asked_of_libunwind(void **state)
+static void large_descriptions_are_asked_of_libunwind(void **state)
 {
 	uint64_t before = ppa_stat_get(PPA_STAT_SECOND_OPINION);
 
@@ -424,7 +425,7 @@ static void refused_rules_are_asked_of_libunwind(void **state)
 	call_deeply_described(raise_here);
 	complete();
 	assert_true(FRAME_IN(raise_here) && FRAME_IN(call_deeply_described) &&
-		    FRAME_IN(refused_rules_are_asked_of_libunwind));
+		    FRAME_IN(large_descriptions_are_asked_of_libunwind));
 	assert_int_equal(ppa_stat_get(PPA_STAT_SECOND_OPINION), before + 2); /* walked twice */
 }
 
@@ -473,7 +474,7 @@ int main(void)
 		cmocka_unit_test(deep_stacks_fill_the_buffer),
 		cmocka_unit_test(loops_end),
 		cmocka_unit_test(garbage_registers),
-		cmocka_unit_test(refused_rules_are_asked_of_libunwind),
+		cmocka_unit_test(large_descriptions_are_asked_of_libunwind),
 		cmocka_unit_test(no_second_opinion_on_a_short_stack),
 	};
 
