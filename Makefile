@@ -106,6 +106,9 @@ $(STUBS) &: scripts/imports.allow scripts/stub-libc | $(B)/.bootstrap-build
 $(B)/.bootstrap-build: scripts/bootstrap
 	scripts/bootstrap build
 
+$(B)/.bootstrap-run: scripts/bootstrap
+	scripts/bootstrap run
+
 $(B)/vendor/.stamp: scripts/vendor scripts/vendor.redefine | $(B)/.bootstrap-build
 	$(call say,VENDOR)
 	scripts/vendor
@@ -118,13 +121,15 @@ $(ARCHIVES): $(B)/vendor/.stamp ;
 # scripts/test-rules turns these lines into UNIT_LINK_<name> and so on, in build/tests.mk.
 
 -include $(B)/tests.mk
-$(B)/tests.mk: $(wildcard test/unit/*.c test/preload/*.c test/fuzz/*.c test/bench/*.c test/victims/*) scripts/test-rules
+$(B)/tests.mk: $(wildcard test/unit/*.c test/preload/*.c test/fuzz/*.c test/bench/*.c test/torture/*.c test/victims/*) scripts/test-rules
 	mkdir -p $(B)
 	scripts/test-rules > $@.tmp && mv -f $@.tmp $@
 
 UNIT := $(patsubst test/unit/%.c,$(OUT)/unit/%,$(wildcard test/unit/*.c))
 PRELOAD := $(patsubst test/preload/%.c,$(OUT)/preload/%,$(wildcard test/preload/*.c))
 BENCH := $(patsubst test/bench/%.c,$(OUT)/bench/%,$(wildcard test/bench/*.c))
+TORTURE := $(patsubst test/torture/%.c,$(OUT)/torture/%,$(wildcard test/torture/*.c)) \
+	$(OUT)/torture/libstorm_one.so $(OUT)/torture/libstorm_two.so
 FUZZ := $(patsubst test/fuzz/%.c,$(B)/fuzz/%,$(wildcard test/fuzz/*.c))
 
 # @tokens of a link line, and the ground floor as an archive for whatever the line leaves open.
@@ -137,7 +142,7 @@ BASE := $(O)/base.a
 BASE_OBJ := $(patsubst %.c,$(O)/%.o,$(wildcard agent/base/*.c))
 # $(call link,words of a link line): objects and archives | flags
 link_files = $(foreach w,$(1),$(if $(filter @%,$(w)),$($(w)),$(if $(filter $(B)/gen/%.c,$(w)),$(w:$(B)/%.c=$(O)/%.o),\
-	$(if $(filter %.c,$(w)),$(w:%.c=$(O)/%.o)))))
+	$(if $(filter %.c,$(w)),$(w:%.c=$(O)/%.o),$(if $(filter %.cc,$(w)),$(w:%.cc=$(O)/%.o))))))
 link_flags = $(filter -%,$(1))
 
 $(BASE): $(BASE_OBJ)
@@ -158,8 +163,20 @@ endef
 $(eval $(call test_program,unit,UNIT,-lcmocka))
 $(eval $(call test_program,preload,PRELOAD,))
 $(eval $(call test_program,bench,BENCH,))
+$(eval $(call test_program,torture,TORTURE,))
 $(eval $(call test_program,fuzz,FUZZ,-fsanitize=fuzzer))
 .SECONDARY:
+
+$(O)/test/%.o: test/%.cc
+	$(call say,CXX $<)
+	mkdir -p $(@D)
+	$(CXX) -I. -fPIC -fvisibility=hidden -Wall -Wextra $(CFLAGS) $(CFLAGS_$(VARIANT)) $(CPPFLAGS) -MMD -MP -c -o $@ $<
+$(OUT)/torture/libstorm_one.so: STORM_LIBRARY := -DSTORM_LIBRARY_BYTES=48
+$(OUT)/torture/libstorm_two.so: STORM_LIBRARY := -DSTORM_LIBRARY_BYTES=400
+$(OUT)/torture/libstorm_%.so: test/torture/storm/library.c | $(B)/.bootstrap-build
+	$(call say,LINK $@)
+	mkdir -p $(@D)
+	$(CC) -O2 -g -shared -fPIC -fomit-frame-pointer $(STORM_LIBRARY) -o $@ $<
 
 VICTIM_SRC := $(wildcard test/victims/*.c test/victims/*.cc test/victims/*.rs)
 VICTIMS := $(foreach v,$(VICTIM_SRC),$(B)/victims/$(basename $(notdir $(v))))
@@ -204,19 +221,19 @@ bench: $(B)/.bootstrap-test $(LIB) $(BENCH) $(VICTIMS)
 torture: $(B)/.bootstrap-test $(LIB) $(VICTIMS)
 	LIB=$(abspath $(LIB)) VICTIMS=$(B)/victims T="$(T)" scripts/torture
 
-run: $(LIB)
+run: $(LIB) $(B)/.bootstrap-run
 	LIB=$(abspath $(LIB)) scripts/run
 run: export CMD := $(value CMD)
 
 # -- checks ----------------------------------------------------------------------------------------------------------
 
-CHECKS := format includes sizes getenv context exports imports tidy
+CHECKS := format includes sizes getenv settings context tailcalls exports imports tidy
 .PHONY: check check-all fmt $(CHECKS:%=check-%)
 check: # all of them, whichever fails
 	+$(MAKE) -k --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j2) check-all && echo "check: all clean"
 check-all: $(CHECKS:%=check-%)
 check-format check-includes check-sizes check-getenv check-tidy: $(B)/vendor/.stamp $(GEN)
-check-context: $(OBJ)
+check-context check-tailcalls: $(OBJ)
 check-exports check-imports: $(LIB)
 $(CHECKS:%=check-%):
 	OBJDIR=$(O) LIB=$(LIB) ARCH=$(ARCH) scripts/$@

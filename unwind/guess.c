@@ -5,15 +5,15 @@
  * instruction. What passes by chance is rare, and the walk goes on by rules from the next frame.
  *
  * In order: the kernel's signal trampoline by its bytes; at a function's first and last instructions the return address
- * by the stack pointer; in known modules a word on the stack that is a return address into known text, whose call, if it
- * is a direct one inside the same text, goes to just before the pc; and the frame pointer's chain.
+ * by the stack pointer; in known modules the frame's size, read from the code ahead or from the function's first
+ * instructions; there, too, a word on the stack that is a return address into known text, whose call, if it is a direct
+ * one inside the same text, goes to just before the pc; and the frame pointer's chain.
  *
  * Stacks are full of return addresses of calls long done, so among the words of the scan the nearest one is taken from
- * which the caller's own rules lead on, or whose call goes to a function with a frame of just that size; only where
- * there is none, the nearest of all. The scan is as long as musl's largest
- * frame (printf of floating point, 7.5 KiB), and a walk scans so much in all and no more. A frame without rules loses the
- * callee-saved registers; the frame pointer, where the caller's rules need it, is searched among what such functions
- * push right below the return address.
+ * which the caller's own rules lead on, or whose call goes to the very function; only where there is none, the nearest of
+ * all. The scan is as long as musl's largest frame (printf of floating point, 7.5 KiB), and a walk scans so much in all
+ * and no more. A frame without rules loses the callee-saved registers; the frame pointer, where the caller's rules need
+ * it, is searched among what such functions push right below the return address.
  *
  * The end of the stack has no rules either: it is known by the code of clone, or by the program's entry point. */
 #include "unwind/walk.h"
@@ -21,6 +21,7 @@
 #include "agent/base/sys.h"
 #include "unwind/prologue_x86_64.h"
 #include "unwind/rowcache.h"
+#include "unwind/starts.h"
 
 enum {
 	WORD = sizeof(uintptr_t),
@@ -65,14 +66,17 @@ PPA_CTX_SIGNAL static bool return_at(struct ppa_walk *w, uintptr_t addr, uintptr
 	return ppa_memory_read(&w->mem, addr, ret) && call_before(w, *ret, &target) != CALL_NONE;
 }
 
-/* [fp] is the caller's frame pointer, [fp + 8] the return address. */
-PPA_CTX_SIGNAL static bool by_frame_pointer(struct ppa_walk *w, int *end)
+/* [fp] is the caller's frame pointer, [fp + 8] the return address. From code that belongs to a file the chain leads to
+ * such code again, or it is none: compilers use the register for other things. */
+PPA_CTX_SIGNAL static bool by_frame_pointer(struct ppa_walk *w, bool in_module, int *end)
 {
 	uintptr_t fp = w->regs.r[PPA_REG_FP], sp = w->regs.r[PPA_REG_SP], next, ret;
 
 	if (fp < sp || fp - sp > MAX_FRAME_BYTES || fp % WORD)
 		return false;
 	if (!ppa_memory_read(&w->mem, fp, &next) || !return_at(w, fp + WORD, &ret))
+		return false;
+	if (in_module && !ppa_modules_is_text(ret - 1))
 		return false;
 	w->regs.r[PPA_REG_FP] = next;
 	*end = ppa_walk_arrive(w, ret, fp + 2 * WORD, false);
@@ -101,19 +105,6 @@ PPA_CTX_SIGNAL static bool calls_here(struct ppa_walk *w, uintptr_t ret, uintptr
 	}
 	/* A direct call that leaves its text segment goes to a PLT, which is in its own. */
 	return ppa_modules_find(ret - 1, &from) && (from.lo != segment->lo) && target >= from.lo && target < from.hi;
-}
-
-/* Does the function at callee, interrupted or calling at pc, keep its return address so many bytes above the stack
- * pointer? Arguments may have been pushed since. */
-PPA_CTX_SIGNAL static bool has_frame(struct ppa_walk *w, uintptr_t callee, uintptr_t pc, uintptr_t bytes)
-{
-	uint8_t code[PPA_PROLOGUE_BYTES];
-	int32_t frame;
-
-	if (!callee || !ppa_memory_copy(&w->mem, code, callee, sizeof(code)))
-		return false;
-	frame = ppa_arch_frame_bytes(code, pc - callee);
-	return frame >= 0 && bytes >= (uintptr_t)frame && bytes - (uintptr_t)frame <= MAX_PUSHED_BYTES;
 }
 
 /* The compact row of the caller; false if it has no rules or others. */
@@ -165,7 +156,7 @@ PPA_CTX_SIGNAL static enum belief leads_on(struct ppa_walk *w, uintptr_t ret, ui
 	return UNLIKELY;
 }
 
-PPA_CTX_SIGNAL static bool by_scan(struct ppa_walk *w, const struct ppa_code *segment, int *end)
+PPA_CTX_SIGNAL static bool by_scan(struct ppa_walk *w, const struct ppa_code *segment, uintptr_t start, int *end)
 {
 	uintptr_t sp = w->regs.r[PPA_REG_SP], pc = w->regs.r[PPA_REG_PC] - !w->exact, at = 0, found = 0, ret, callee;
 	uintptr_t fp = w->regs.r[PPA_REG_FP];
@@ -177,7 +168,7 @@ PPA_CTX_SIGNAL static bool by_scan(struct ppa_walk *w, const struct ppa_code *se
 		if (!calls_here(w, ret, pc, segment, &callee))
 			continue;
 		belief = leads_on(w, ret, sp + (i + 1) * WORD, &fp);
-		if (belief == POSSIBLE && has_frame(w, callee, pc, i * WORD))
+		if (belief == POSSIBLE && start && callee == start)
 			belief = SURE;
 		if (belief <= best)
 			continue;
@@ -190,6 +181,42 @@ PPA_CTX_SIGNAL static bool by_scan(struct ppa_walk *w, const struct ppa_code *se
 	w->regs.r[PPA_REG_FP] = fp;
 	*end = ppa_walk_arrive(w, found, at, false);
 	return true;
+}
+
+/* The return address so many bytes above the stack pointer, if it is one and nothing speaks against it. */
+PPA_CTX_SIGNAL static bool by_distance(struct ppa_walk *w, uintptr_t bytes, int *end)
+{
+	uintptr_t at = w->regs.r[PPA_REG_SP] + bytes, fp = w->regs.r[PPA_REG_FP], ret;
+
+	if (!ppa_memory_read(&w->mem, at, &ret) || !ppa_modules_is_text(ret - 1))
+		return false;
+	if (!return_at(w, at, &ret) || leads_on(w, ret, at + WORD, &fp) == UNLIKELY)
+		return false;
+	w->regs.r[PPA_REG_FP] = fp;
+	*end = ppa_walk_arrive(w, ret, at + WORD, false);
+	return true;
+}
+
+/* By the function's code: what lies ahead up to its return, or what its first instructions pushed. Arguments may have
+ * been pushed since. */
+PPA_CTX_SIGNAL static bool by_code(struct ppa_walk *w, uintptr_t start, int *end)
+{
+	uint8_t code[PPA_PROLOGUE_BYTES];
+	uintptr_t pc = w->regs.r[PPA_REG_PC];
+	int32_t bytes;
+
+	if (ppa_memory_copy(&w->mem, code, pc, sizeof(code))) {
+		bytes = ppa_arch_bytes_to_return(code);
+		if (bytes >= 0 && by_distance(w, (uintptr_t)bytes, end))
+			return true;
+	}
+	if (!start || !ppa_memory_copy(&w->mem, code, start, sizeof(code)))
+		return false;
+	bytes = ppa_arch_frame_bytes(code, pc - start);
+	for (int32_t more = 0; bytes >= 0 && more <= MAX_PUSHED_BYTES; more += WORD)
+		if (by_distance(w, (uintptr_t)(bytes + more), end))
+			return true;
+	return false;
 }
 
 /* Does nobody call the code that the walk has come to? */
@@ -242,9 +269,13 @@ int ppa_guess_step(struct ppa_walk *w, const struct ppa_code *segment)
 		if (slot >= 0 && by_stack_pointer(w, slot, &end))
 			return end;
 	}
-	if (segment && by_scan(w, segment, &end))
-		return end;
-	if (by_frame_pointer(w, &end))
+	if (segment) {
+		uintptr_t start = ppa_starts_find(w->regs.r[PPA_REG_PC] - !w->exact);
+
+		if (by_code(w, start, &end) || by_scan(w, segment, start, &end))
+			return end;
+	}
+	if (by_frame_pointer(w, segment != NULL, &end))
 		return end;
 	if (!segment)
 		return w->exact && by_stack_pointer(w, 0, &end) ? end : PPA_UNWIND_NO_MODULE;

@@ -15,6 +15,7 @@
 #include "agent/profile/threads.h"
 #include "agent/profile/timer.h"
 #include "unwind/modules.h"
+#include "unwind/starts.h"
 #include "unwind/unwind.h"
 
 enum {
@@ -115,6 +116,7 @@ static int prepare(void)
 
 	if ((err = ppa_unwind_init()) || (err = ppa_cpu_prepare()) || (err = ppa_modules_refresh(true)))
 		return err;
+	ppa_starts_learn();
 	return ppa_signal_install(ppa_cpu_handler);
 }
 

@@ -65,7 +65,7 @@ struct winsize;
 EXPORT pid_t forkpty(int *m, char *name, const struct termios *t, const struct winsize *w);
 EXPORT int signalfd(int fd, const sigset_t *set, int flags);
 
-#define PASS(type, name, parameters, arguments)                                                                       \
+#define PASS(type, name, parameters, arguments)                                                                        \
 	EXPORT type name parameters                                                                                    \
 	{                                                                                                              \
 		ready();                                                                                               \

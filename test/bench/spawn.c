@@ -29,7 +29,8 @@ static int64_t children_cpu_ns(void)
 	struct rusage r;
 
 	getrusage(RUSAGE_CHILDREN, &r);
-	return (r.ru_utime.tv_sec + r.ru_stime.tv_sec) * 1000000000LL + (r.ru_utime.tv_usec + r.ru_stime.tv_usec) * 1000LL;
+	return (r.ru_utime.tv_sec + r.ru_stime.tv_sec) * 1000000000LL +
+	       (r.ru_utime.tv_usec + r.ru_stime.tv_usec) * 1000LL;
 }
 
 static int compare(const void *a, const void *b)

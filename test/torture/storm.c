@@ -17,6 +17,7 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,7 +59,7 @@ static struct {
 	uint16_t fds[HISTORY];
 } state;
 
-atomic_int storm_over;
+static atomic_int storm_over;
 char storm_dir[4096];
 
 void storm_broken(const char *what)
@@ -268,6 +269,7 @@ static int judge_growth(void)
 static int judge(enum storm_unwinder unwinder)
 {
 	const char *names[NKINDS] = {0};
+	struct timespec cpu;
 	unsigned complete;
 
 	for (int i = 0; i < NKINDS; i++)
@@ -275,7 +277,9 @@ static int judge(enum storm_unwinder unwinder)
 	printf("rounds:");
 	for (int i = 0; i < NWORKS; i++)
 		printf(" %s %lu", works[i].name, (unsigned long)state.rounds[i]);
-	printf("\n%lu walks in %d s\n", (unsigned long)storm_walks(), state.seconds);
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
+	printf("\n%lu walks in %d s, %lu a second of CPU\n", (unsigned long)storm_walks(), state.seconds,
+	       (unsigned long)storm_walks() / (unsigned long)(cpu.tv_sec + 1));
 	complete = storm_prober_report(names, NKINDS);
 	if (unwinder == STORM_OURS && complete < COMPLETE_AT_LEAST) {
 		printf("INCOMPLETE: %u of 1000 stacks reach the thread's start\n", complete);

@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -236,8 +237,10 @@ unsigned storm_prober_report(const char *const *names, unsigned nkinds)
 		for (int i = 0; i < PPA_UNWIND_NENDS; i++)
 			n += e[i];
 		complete += e[PPA_UNWIND_COMPLETE];
+		if (!n)
+			continue;
 		printf("%-12s %10lu %8.3f%% %8lu %8lu %8lu %8lu %8lu\n", names[k], n,
-		       n ? 100.0 * (double)e[0] / (double)n : 100.0, e[1], e[2], e[3], e[4], e[5]);
+		       100.0 * (double)e[0] / (double)n, e[1], e[2], e[3], e[4], e[5]);
 	}
 	return all ? (unsigned)(complete * 1000 / all) : 1000;
 }

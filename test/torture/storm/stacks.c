@@ -140,10 +140,11 @@ void storm_prepare_altstack(void)
 
 void storm_use_altstack(unsigned round)
 {
-	for (int i = 0; i < 20; i++) {
+	for (volatile unsigned i = 0; i < 20; i++) {
 		sink = storm_recurse(10, 300);
 		syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), SIGUSR1);
-		if ((round + (unsigned)i) % 4 == 0 && sigsetjmp(fault, 1) == 0)
+		if (i % 4 == 0 && sigsetjmp(fault, 1) == 0)
 			*(volatile int *)NULL = 1;
 	}
+	sink = round;
 }

@@ -5,7 +5,6 @@
 #ifndef STORM_H
 #define STORM_H
 
-#include <stdatomic.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -58,9 +57,6 @@ struct storm_work {
 	void (*once)(unsigned round); /* some 0.1 to 10 ms */
 	void (*prepare)(void);	      /* on the thread, before the first round; may be NULL */
 };
-
-/* Set when the storm is over; long work may look. */
-extern atomic_int storm_over;
 
 void storm_load_libraries(unsigned round);
 void storm_iterate_libraries(unsigned round);

@@ -178,8 +178,9 @@ static __attribute__((noinline)) void jump_out(jmp_buf env, int depth)
 	sink = storm_recurse(2, 30);
 	if (depth == 0)
 		longjmp(env, 7);
-	jump_out(env, depth - 1);
-	__asm__ volatile("");
+	if (depth > 0)
+		jump_out(env, depth - 1);
+	sink++;
 }
 
 static __attribute__((noinline)) void jump_out_with_mask(sigjmp_buf env, int depth)
@@ -187,8 +188,9 @@ static __attribute__((noinline)) void jump_out_with_mask(sigjmp_buf env, int dep
 	sink = storm_recurse(2, 30);
 	if (depth == 0)
 		siglongjmp(env, 8);
-	jump_out_with_mask(env, depth - 1);
-	__asm__ volatile("");
+	if (depth > 0)
+		jump_out_with_mask(env, depth - 1);
+	sink++;
 }
 
 void storm_jump(unsigned round)

@@ -1,0 +1,3 @@
+module pprofagent.test/bench
+
+go 1.22

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command bench measures what the agent costs: the same work under no preload, under the least that any such agent must
+// do, under the agent in each of its states, and under the profilers Debian has.
+//
+// All variants of a workload run in every round, in a new order each time, and each figure is first compared with its
+// neighbours of the same round: a machine that is slower for a while then slows both sides. A second series without any
+// preload, the control, shows what the machine calls a difference where there is none.
+//
+// environment: LIB the library, OUT where the programs of test/bench are, BENCH_ROUNDS rounds of each workload,
+// BENCH_ONLY a pattern of workloads and parts to run.
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"syscall"
+)
+
+var (
+	library, programs, scratch string
+	rounds                     int // 0: each workload's own number
+	only                       *regexp.Regexp
+)
+
+func fatal(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "bench: "+format+"\n", args...)
+	os.RemoveAll(scratch)
+	os.Exit(1)
+}
+
+func readKnobs() {
+	var err error
+	library, programs = os.Getenv("LIB"), os.Getenv("OUT")+"/bench"
+	if programs, err = filepath.Abs(programs); err != nil {
+		fatal("%v", err)
+	}
+	if v := os.Getenv("BENCH_ROUNDS"); v != "" {
+		if rounds, err = strconv.Atoi(v); err != nil || rounds < 1 {
+			fatal("BENCH_ROUNDS=%s is not a number of rounds", v)
+		}
+	}
+	if only, err = regexp.Compile(os.Getenv("BENCH_ONLY")); err != nil {
+		fatal("BENCH_ONLY: %v", err)
+	}
+	for _, v := range []string{"LD_PRELOAD", "PPROF_ADDR", "PPROF_ADDR_VAR", "PPROF_ADDR_FILE", "PPROF_LOG", "PPROF_CPU_HZ", "PPROF_SKIP"} {
+		os.Unsetenv(v)
+	}
+}
+
+func main() {
+	readKnobs()
+	var err error
+	if scratch, err = os.MkdirTemp("", "ppa-bench."); err != nil {
+		fatal("%v", err)
+	}
+	defer os.RemoveAll(scratch)
+	// Everything we start dies with us; only the scratch directory must not stay.
+	interrupted := make(chan os.Signal, 1)
+	signal.Notify(interrupted, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-interrupted
+		fatal("interrupted")
+	}()
+
+	describeMachine()
+	var bars []bar
+	for _, w := range workloads() {
+		if only.MatchString(w.name) {
+			bars = append(bars, w.measure()...)
+		}
+	}
+	for _, p := range parts() {
+		if only.MatchString(p.name) {
+			fmt.Printf("== %s: %s\n\n", p.name, p.what)
+			bars = append(bars, p.run()...)
+			fmt.Println()
+		}
+	}
+	summarise(bars)
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where functions begin in code without unwind tables (a musl libc built without them): what is called, and what is
+ * exported. Learnt once from the program's startup modules, which are never unloaded. */
+#ifndef PPA_UNWIND_STARTS_H
+#define PPA_UNWIND_STARTS_H
+
+#include <stdint.h>
+
+#include "agent/base/attr.h"
+
+/* Look at the modules of the current table that were loaded at startup; does nothing the second time. What cannot be
+ * read or does not fit is left out. Context: server. */
+void ppa_starts_learn(void) PPA_CTX_SERVER;
+
+/* First address of the function around pc; 0 if it is not known. Context: signal. */
+uintptr_t ppa_starts_find(uintptr_t pc) PPA_CTX_SIGNAL;
+
+#endif
