@@ -138,6 +138,7 @@ FUZZ := $(patsubst test/fuzz/%.c,$(B)/fuzz/%,$(wildcard test/fuzz/*.c))
 @unwind := $(VLIB)/libunwind.a
 @backtrace := $(VLIB)/libbacktrace.a
 @iberty := $(VLIB)/libiberty.a
+@walker := $(O)/walker.a
 BASE := $(O)/base.a
 BASE_OBJ := $(patsubst %.c,$(O)/%.o,$(wildcard agent/base/*.c))
 # $(call link,words of a link line): objects and archives | flags
@@ -146,6 +147,8 @@ link_files = $(foreach w,$(1),$(if $(filter @%,$(w)),$($(w)),$(if $(filter $(B)/
 link_flags = $(filter -%,$(1))
 
 $(BASE): $(BASE_OBJ)
+$(O)/walker.a: $(patsubst %.c,$(O)/%.o,$(wildcard unwind/*.c))
+$(BASE) $(O)/walker.a:
 	rm -f $@
 	ar rc $@ $^
 
@@ -165,6 +168,8 @@ $(eval $(call test_program,preload,PRELOAD,))
 $(eval $(call test_program,bench,BENCH,))
 $(eval $(call test_program,torture,TORTURE,))
 $(eval $(call test_program,fuzz,FUZZ,-fsanitize=fuzzer))
+# They are libraries in spite of their names, with the agent's own NEEDED.
+$(OUT)/bench/empty $(OUT)/bench/passthrough: | $(STUBS)
 .SECONDARY:
 
 $(O)/test/%.o: test/%.cc
@@ -201,7 +206,7 @@ victims: $(VICTIMS)
 $(B)/.bootstrap-test: scripts/bootstrap
 	scripts/bootstrap test
 
-test: $(B)/.bootstrap-test $(LIB) $(UNIT) $(PRELOAD) $(VICTIMS)
+test: $(B)/.bootstrap-test $(LIB) $(UNIT) $(PRELOAD) $(TORTURE) $(VICTIMS)
 	LIB=$(abspath $(LIB)) VICTIMS=$(B)/victims OUT=$(OUT) T="$(T)" scripts/test unit preload e2e
 
 # The unit tests once more under a sanitizer. Preload tests are not run so: sanitizers interpose malloc as well.
@@ -218,8 +223,9 @@ fuzz-programs: $(FUZZ)
 bench: $(B)/.bootstrap-test $(LIB) $(BENCH) $(VICTIMS)
 	LIB=$(abspath $(LIB)) VICTIMS=$(B)/victims OUT=$(OUT) T="$(T)" scripts/bench
 
-torture: $(B)/.bootstrap-test $(LIB) $(VICTIMS)
-	LIB=$(abspath $(LIB)) VICTIMS=$(B)/victims T="$(T)" scripts/torture
+torture: $(B)/.bootstrap-test $(LIB) $(PRELOAD) $(TORTURE) $(VICTIMS)
+	+$(MAKE) --no-print-directory VARIANT=fuzz $(B)/fuzz/walk
+	LIB=$(abspath $(LIB)) VICTIMS=$(B)/victims OUT=$(OUT) T="$(T)" scripts/torture
 
 run: $(LIB) $(B)/.bootstrap-run
 	LIB=$(abspath $(LIB)) scripts/run
@@ -244,7 +250,7 @@ fmt:
 
 .PHONY: clean distclean help
 clean: # what was downloaded and built from it stays
-	find $(B) -mindepth 1 -maxdepth 1 ! -name vendor ! -name go ! -name '.bootstrap-*' -exec rm -rf {} + 2>/dev/null || :
+	find $(B) -mindepth 1 -maxdepth 1 ! -name vendor ! -name go ! -name debian11 ! -name '.bootstrap-*' -exec rm -rf {} + 2>/dev/null || :
 distclean:
 	rm -rf $(B)
 
@@ -256,7 +262,7 @@ help:
 	echo "make debug        build/debug/libpprofagent.so: -O0, invariants checked"
 	echo "make asan|ubsan|tsan  unit tests under a sanitizer"
 	echo "make fuzz         every harness for FUZZ_SECONDS ($(FUZZ_SECONDS)) seconds"
-	echo "make bench        what the agent costs"
+	echo "make bench        what the agent costs; BENCH_ROUNDS=n BENCH_ONLY=pattern"
 	echo "make torture      the long, hostile tests"
 	echo "make fmt          clang-format in place"
 	echo "make clean        remove what was built; distclean also what was downloaded"

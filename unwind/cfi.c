@@ -19,6 +19,7 @@ enum {
 	PE_INDIRECT = 0x80,
 	INDEX_ENTRY = 8, /* two 32-bit distances from the index: code, description */
 	MAX_SCANNED = 8192,
+	MAX_LETTERS = 8,
 	NEAR_ENTRIES = PPA_VIEW_COPY / INDEX_ENTRY,
 };
 
@@ -48,7 +49,7 @@ PPA_CTX_SIGNAL static bool record_extent(struct ppa_view *v, uintptr_t *pos, uin
 PPA_CTX_SIGNAL static int augmentation(struct ppa_view *v, struct cie *c, uintptr_t letters, uintptr_t pos,
 				       uintptr_t end)
 {
-	for (int i = 0; i < 8; i++) {
+	for (int i = 0; i < MAX_LETTERS; i++) {
 		uint8_t letter = ppa_view_u8(v, &letters);
 
 		switch (letter) {
@@ -89,8 +90,8 @@ PPA_CTX_SIGNAL static int parse_cie(struct ppa_view *v, uintptr_t pos, struct ci
 		return -EINVAL;
 	version = ppa_view_u8(v, &pos);
 	letters = pos;
-	while ((letter = ppa_view_u8(v, &pos)) != 0)
-		if (v->bad || ++n > 8)
+	while (ppa_view_u8(v, &pos) != 0)
+		if (v->bad || ++n > MAX_LETTERS)
 			return -EINVAL;
 	if (version == 4)
 		pos += 2; /* sizes of an address and of a segment selector */

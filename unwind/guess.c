@@ -167,7 +167,8 @@ PPA_CTX_SIGNAL static bool by_scan(struct ppa_walk *w, const struct ppa_code *se
 			break;
 		if (!calls_here(w, ret, pc, segment, &callee))
 			continue;
-		belief = leads_on(w, ret, sp + (i + 1) * WORD, &fp);
+		/* Mostly our own handler's, from samples taken further down the stack before. */
+		belief = ppa_starts_is_agent(ret) ? UNLIKELY : leads_on(w, ret, sp + (i + 1) * WORD, &fp);
 		if (belief == POSSIBLE && start && callee == start)
 			belief = SURE;
 		if (belief <= best)

@@ -42,13 +42,16 @@ bool ppa_memory_read_far(struct ppa_memory *m, uintptr_t addr, uintptr_t *out) P
 /* Copy exactly len bytes from anywhere. Context: signal. */
 bool ppa_memory_copy(struct ppa_memory *m, void *dst, uintptr_t addr, size_t len) PPA_CTX_SIGNAL;
 
+struct ppa_memory_word {
+	uintptr_t x;
+} __attribute__((packed, may_alias));
+
 /* A word of somebody's stack, which need not be aligned. Sanitizers must not look: to them it is out of bounds. */
 PPA_CTX_SIGNAL static inline __attribute__((no_sanitize("address", "thread"))) uintptr_t ppa_memory_load(uintptr_t addr)
 {
-	uintptr_t x;
+	const struct ppa_memory_word *w = (const struct ppa_memory_word *)addr;
 
-	memcpy(&x, (const void *)addr, sizeof(x));
-	return x;
+	return w->x; /* NOLINT(clang-analyzer-core.NullDereference): callers checked */
 }
 
 /* The word at addr, which need not be aligned; false if it cannot be read. Context: signal. */

@@ -15,19 +15,38 @@
 
 enum { MAX_CANDIDATES = 64, FIRST_CAP = 64 };
 
-/* Room for one more element of size bytes in *array. */
-static int grow(void **array, size_t n, size_t *cap, size_t size)
+/* The array with room for one more element of size bytes; NULL: out of memory, and the old one is as it was. */
+static void *grow(void *array, size_t n, size_t *cap, size_t size)
 {
 	size_t more = *cap ? *cap * 2 : FIRST_CAP;
-	void *p;
 
 	if (n < *cap)
-		return 0;
-	p = ppa_vheap_realloc(*array, more * size);
+		return array;
+	array = ppa_vheap_realloc(array, more * size);
+	if (array)
+		*cap = more;
+	return array;
+}
+
+static int push_range(struct ppa_module_scan *s, struct ppa_module_range r)
+{
+	struct ppa_module_range *p = grow(s->ranges, s->nranges, &s->ranges_cap, sizeof(r));
+
 	if (!p)
 		return -ENOMEM;
-	*array = p;
-	*cap = more;
+	s->ranges = p;
+	s->ranges[s->nranges++] = r;
+	return 0;
+}
+
+static int push_node(struct ppa_module_scan *s, struct ppa_module_node *n)
+{
+	struct ppa_module_node **p = grow(s->nodes, s->nnodes, &s->nodes_cap, sizeof(struct ppa_module_node *));
+
+	if (!p)
+		return -ENOMEM;
+	s->nodes = p;
+	s->nodes[s->nnodes++] = n;
 	return 0;
 }
 
@@ -42,10 +61,7 @@ static int add_range(struct ppa_module_scan *s, uintptr_t start, uintptr_t end, 
 		last->end = end;
 		return 0;
 	}
-	if (grow((void **)&s->ranges, s->nranges, &s->ranges_cap, sizeof(*s->ranges)))
-		return -ENOMEM;
-	s->ranges[s->nranges++] = (struct ppa_module_range){start, end, offset, node};
-	return 0;
+	return push_range(s, (struct ppa_module_range){start, end, offset, node});
 }
 
 static void node_from_elf(struct ppa_module_scan *s, struct ppa_module_node *n, const struct ppa_elf *elf)
@@ -72,11 +88,11 @@ static struct ppa_module_node *add_node(struct ppa_module_scan *s, const struct 
 {
 	struct ppa_module_node *n;
 
-	if (grow((void **)&s->nodes, s->nnodes, &s->nodes_cap, sizeof(struct ppa_module_node *)))
-		return NULL;
 	n = ppa_vheap_calloc(1, sizeof(*n) + map->path_len + 1);
-	if (!n)
+	if (!n || push_node(s, n)) {
+		ppa_vheap_free(n);
 		return NULL;
+	}
 	memcpy(n->path, map->path, map->path_len);
 	n->m.path = n->path;
 	n->m.deleted = map->deleted;
@@ -86,7 +102,6 @@ static struct ppa_module_node *add_node(struct ppa_module_scan *s, const struct 
 	n->header = map->start;
 	n->generation = s->generation;
 	node_from_elf(s, n, elf);
-	s->nodes[s->nnodes++] = n;
 	return n;
 }
 
@@ -118,10 +133,8 @@ static int node_for(struct ppa_module_scan *s, const struct ppa_map *map, struct
 			serial = n->m.serial;
 			break;
 		}
-		if (grow((void **)&s->nodes, s->nnodes, &s->nodes_cap, sizeof(struct ppa_module_node *)))
-			return -ENOMEM;
-		*made = s->nodes[s->nnodes++] = n;
-		return 0;
+		*made = n;
+		return push_node(s, n);
 	}
 	if (ppa_elf_headers_read(map->start, &elf))
 		return 0;

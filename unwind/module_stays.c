@@ -67,7 +67,7 @@ static void name_of(const struct ppa_module_node *n, char name[NAME_BYTES])
 	slash = slash ? slash + 1 : n->m.path;
 	*name = '\0';
 	if (strlen(slash) < NAME_BYTES)
-		strcpy(name, slash);
+		memcpy(name, slash, strlen(slash) + 1);
 }
 
 /* The one node of that name, or NULL. */

@@ -130,9 +130,9 @@ PPA_CTX_SIGNAL static inline int32_t ppa_insn_pushes(const struct ppa_insn *i)
 	return op[1] == 0xec ? imm : -imm;
 }
 
-/* Bytes between the return address and the stack pointer once the first instructions of the function have run: those of
- * code before pc (its distance from the function's start), at most up to the first jump. -1: unknown.
- * code: PPA_PROLOGUE_BYTES from the function's start. Context: signal. */
+/* Bytes between the return address and the stack pointer once the first instructions of the function have run, or of
+ * those that lie before pc (its distance from the function's start): registers pushed and then one subtraction, which ends
+ * what compilers call the prologue. -1: unknown. code: PPA_PROLOGUE_BYTES from the function's start. Context: signal. */
 PPA_CTX_SIGNAL static inline int32_t ppa_arch_frame_bytes(const uint8_t code[PPA_PROLOGUE_BYTES], uintptr_t pc)
 {
 	int32_t depth = 0, deepest = 0;
@@ -140,18 +140,24 @@ PPA_CTX_SIGNAL static inline int32_t ppa_arch_frame_bytes(const uint8_t code[PPA
 
 	while (at < pc && at + PPA_INSN_MAX <= PPA_PROLOGUE_BYTES) {
 		struct ppa_insn i = ppa_insn_read(code + at);
+		int32_t pushes = ppa_insn_pushes(&i);
 		uint8_t o = *i.op;
 
-		if (!i.len)
-			return deepest ? deepest : -1;
-		if (!i.is_0f && (o == 0xe8 || o == 0xe9 || o == 0xeb || o == 0xc3 || o == 0xc2 || o == 0xf4))
+		if (!i.len ||
+		    (!i.is_0f && (o == 0xe8 || o == 0xe9 || o == 0xeb || o == 0xc3 || o == 0xc2 || o == 0xf4)))
 			break;
-		depth += ppa_insn_pushes(&i);
+		at += (uintptr_t)i.len;
+		if (pushes > 8)
+			return depth + pushes;
+		if (pushes == 8 && (o < 0x50 || o > 0x57) && o != 0x83)
+			break; /* an argument */
+		depth += pushes;
 		if (depth < 0 || depth > 1 << 20)
 			return -1;
 		if (depth > deepest)
 			deepest = depth;
-		at += (uintptr_t)i.len;
+		if (o == 0x83 && pushes == 8)
+			break;
 	}
 	return at >= pc ? depth : deepest;
 }

@@ -49,16 +49,17 @@ int ppa_walk_arrive(struct ppa_walk *w, uintptr_t pc, uintptr_t sp, bool interru
 	return PPA_WALK_ON;
 }
 
-/* Registers that a compact row finds in memory that must be checked word by word. */
-PPA_CTX_SIGNAL static bool load_saved(struct ppa_walk *w, uint64_t saved, uintptr_t base)
+/* Registers that a compact row finds in memory that must be checked word by word. One that cannot be read stays as it
+ * is: gcc's rules for the last instructions of a realigned frame count from a frame pointer that is already the
+ * caller's, and whether the register is needed at all only the next frames tell. */
+PPA_CTX_SIGNAL static void load_saved(struct ppa_walk *w, uint64_t saved, uintptr_t base)
 {
 	for (int i = 0; i < PPA_NSAVED; i++) {
 		uint64_t n = saved >> (i * PPA_ROW_FIELD_BITS) & PPA_ROW_FIELD_MAX;
 
-		if (n && !ppa_memory_read(&w->mem, base - n * WORD, &w->regs.r[saved_regs[i]]))
-			return false;
+		if (n)
+			ppa_memory_read(&w->mem, base - n * WORD, &w->regs.r[saved_regs[i]]);
 	}
-	return true;
 }
 
 /* The same where one check proved all of them readable: no branches but the loop, which is unrolled. */
@@ -89,8 +90,8 @@ PPA_CTX_SIGNAL static inline int apply_packed(struct ppa_walk *w, const struct p
 	base = row->saved & PPA_ROW_BASE_FP ? w->regs.r[PPA_REG_FP] + PPA_ROW_FP_BIAS : cfa;
 	if (ppa_likely(base <= w->mem.hi && base >= span && base - span >= w->mem.lo))
 		load_saved_directly(w, row->saved, base);
-	else if (!load_saved(w, row->saved, base))
-		return PPA_UNWIND_BAD_MEMORY;
+	else
+		load_saved(w, row->saved, base);
 	return ppa_walk_arrive(w, pc, cfa, false);
 }
 
@@ -146,9 +147,12 @@ PPA_CTX_SIGNAL static int apply_row(struct ppa_walk *w, int *end)
 		return err;
 	*next = w->regs;
 	next->r[PPA_REG_SP] = cfa;
-	for (int i = 0; i < PPA_NREGS; i++)
-		if ((err = apply_rule(w, &e, c->row.rule[i], cfa, &next->r[i])) != 0)
+	for (int i = 0; i < PPA_NREGS; i++) {
+		err = apply_rule(w, &e, c->row.rule[i], cfa, &next->r[i]);
+		if (err && (i == PPA_REG_SP || i == PPA_REG_PC))
 			return err;
+		c->view.bad = false; /* others stay as they are: see load_saved */
+	}
 	pc = next->r[PPA_REG_PC];
 	cfa = next->r[PPA_REG_SP];
 	next->r[PPA_REG_SP] = w->regs.r[PPA_REG_SP];

@@ -220,6 +220,16 @@ void ppa_threads_each(void (*visit)(struct ppa_thread *t, void *arg), void *arg)
 			visit(&table.slots[i], arg);
 }
 
+bool ppa_threads_is_birth_under_way(void)
+{
+	uint32_t n = atomic_load_explicit(&table.high_water, memory_order_relaxed);
+
+	for (uint32_t i = 0; i < n && i < PPA_THREADS_MAX; i++)
+		if (atomic_load(&table.slots[i].state) == PPA_THREAD_RESERVED)
+			return true;
+	return false;
+}
+
 void ppa_threads_retime(struct ppa_thread *t)
 {
 	follow_period(t);

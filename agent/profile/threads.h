@@ -90,8 +90,8 @@ void ppa_threads_set_period(uint64_t period_ns) PPA_CTX_SERVER;
 uint64_t ppa_threads_period(void) PPA_CTX_SIGNAL;
 
 /* Reconcile with /proc/self/task: adopt strangers, reap the dead, bring every timer to the wanted period. Strangers
- * are adopted at once when `adopt_now`, else when met for the second time (the first meeting may be a newborn whose
- * own slot is about to fill). Returns the number of threads with a running timer, or -errno when /proc could not be
+ * are adopted at once when `adopt_now`, else when met for the second time; but not while a birth is under way, because
+ * the stranger may be the newborn, whose own slot knows what we cannot: how small its stack is. Returns the number of threads with a running timer, or -errno when /proc could not be
  * read (slots known from hooks are served all the same). Context: server, one at a time. */
 int ppa_threads_scan(bool adopt_now) PPA_CTX_SERVER;
 
@@ -99,6 +99,9 @@ int ppa_threads_scan(bool adopt_now) PPA_CTX_SERVER;
  * Context: server, same lock as scan. */
 void ppa_threads_retime(struct ppa_thread *t) PPA_CTX_SERVER;
 void ppa_threads_retire(struct ppa_thread *t) PPA_CTX_SERVER;
+
+/* Is a slot reserved by a thread that does not run yet? Context: server. */
+bool ppa_threads_is_birth_under_way(void) PPA_CTX_SERVER;
 
 /* Visit every live slot. Context: server, same lock as scan. */
 void ppa_threads_each(void (*visit)(struct ppa_thread *t, void *arg), void *arg) PPA_CTX_SERVER;

@@ -166,7 +166,9 @@ static void adopt(pid_t tid)
 	ppa_threads_retime(t);
 }
 
-static void meet(const struct tid_list *tasks, const struct tid_map *m, bool adopt_now, struct tid_list *unknown)
+enum adoption { ADOPT_NONE, ADOPT_MET_BEFORE, ADOPT_ALL };
+
+static void meet(const struct tid_list *tasks, const struct tid_map *m, enum adoption who, struct tid_list *unknown)
 {
 	for (size_t i = 0; i < tasks->n; i++) {
 		struct ppa_thread *t = *map_at(m, tasks->tids[i]);
@@ -175,7 +177,7 @@ static void meet(const struct tid_list *tasks, const struct tid_map *m, bool ado
 			t->scan = scan_number;
 		else if (ppa_thread_owns(tasks->tids[i]))
 			continue;
-		else if (adopt_now || list_has(&strangers, tasks->tids[i]))
+		else if (who == ADOPT_ALL || (who == ADOPT_MET_BEFORE && list_has(&strangers, tasks->tids[i])))
 			adopt(tasks->tids[i]);
 		else
 			list_add(unknown, tasks->tids[i]); /* forgotten when memory is short: met again next time */
@@ -207,13 +209,18 @@ int ppa_threads_scan(bool adopt_now)
 	struct tid_list tasks = {0}, unknown = {0};
 	struct visit v = {0};
 	struct tid_map m = {0};
+	enum adoption who = adopt_now ? ADOPT_ALL : ADOPT_MET_BEFORE;
 	int err = read_tasks(&tasks);
 
 	scan_number++;
+	/* Between the list of tasks and the map: whoever is on the list had its slot reserved before, so it is either seen
+	 * here or, filled meanwhile, in the map. */
+	if (ppa_threads_is_birth_under_way())
+		who = ADOPT_NONE;
 	if (!err)
 		err = map_build(&m);
 	if (!err)
-		meet(&tasks, &m, adopt_now, &unknown);
+		meet(&tasks, &m, who, &unknown);
 	v.have_tasks = !err;
 	ppa_threads_each(follow_up, &v);
 	ppa_vheap_free(m.slots);

@@ -25,7 +25,7 @@ struct kernel_sigevent {
 };
 _Static_assert(sizeof(struct kernel_sigevent) == 64, "include/uapi/asm-generic/siginfo.h, SIGEV_MAX_SIZE");
 
-enum { NOTIFY_THREAD_ID = 4 };
+enum { NOTIFY_THREAD_ID = 4, STACK_BYTES_MIN = 12 << 10 };
 #define MAGIC 0x9ba7ULL
 
 static _Atomic int last_error;
@@ -85,6 +85,13 @@ void ppa_timer_delete(struct ppa_thread *t)
 	atomic_store_explicit(&t->period_ns, 0, memory_order_relaxed);
 }
 
+/* A signal takes 3.3 KiB of stack for its frame (AVX-512) and up to 1.5 for our handler. glibc allows no stack this small,
+ * musl's least is 2 KiB, on which no handler at all could run. */
+static bool is_stack_too_small(const struct ppa_thread *t)
+{
+	return t->stack_bytes && t->stack_bytes < STACK_BYTES_MIN;
+}
+
 void ppa_timer_set(struct ppa_thread *t, uint64_t period_ns)
 {
 	int err;
@@ -99,6 +106,12 @@ void ppa_timer_set(struct ppa_thread *t, uint64_t period_ns)
 	if (t->timer_id >= 0) {
 		if (atomic_load_explicit(&t->period_ns, memory_order_relaxed) != period_ns)
 			arm(t, period_ns);
+		return;
+	}
+	if (is_stack_too_small(t)) {
+		if (!t->timer_failed)
+			ppa_stat_add(PPA_STAT_TIMER_FAILED, 1);
+		t->timer_failed = true;
 		return;
 	}
 	err = create(t);

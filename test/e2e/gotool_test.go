@@ -183,13 +183,17 @@ func TestGoToolSymbolizesRemotely(t *testing.T) {
 		}
 		used := map[uint64]bool{}
 		for _, l := range p.Location {
-			if l.Mapping != nil {
+			// Whether the vdso is asked about differs between versions of Go: leave its names alone.
+			if l.Mapping != nil && !strings.HasPrefix(l.Mapping.File, "[") {
 				l.Line = nil
 				used[l.Mapping.ID] = true
 			}
 		}
 		mappings = len(used)
 		for _, m := range p.Mapping {
+			if strings.HasPrefix(m.File, "[") {
+				continue
+			}
 			m.HasFunctions, m.HasFilenames, m.HasLineNumbers, m.HasInlineFrames = false, false, false, false
 		}
 		var out bytes.Buffer

@@ -41,6 +41,12 @@ static void put32(uint32_t x)
 	put(&x, 4);
 }
 
+/* At any alignment. */
+static void store32(void *at, uint32_t x)
+{
+	memcpy(at, &x, sizeof(x));
+}
+
 static uintptr_t function(void)
 {
 	return (uintptr_t)f.page + CODE_OFFSET;
@@ -74,9 +80,9 @@ static void begin(const char *letters, uint8_t version)
 	if (letters[0] == 'z')
 		put("\x01\x1b", 2);
 	put(initial, sizeof(initial));
-	*(uint32_t *)len_at = (uint32_t)(f.pos - len_at - 4);
+	store32(len_at, (uint32_t)(f.pos - len_at - 4));
 	f.fde = (uint32_t)(f.pos - f.page);
-	*(uint32_t *)(f.page + 16) = f.fde;
+	store32(f.page + 16, f.fde);
 	f.fde_len_at = f.fde;
 	put32(0);
 	put32((uint32_t)(f.pos - f.page) - f.cie);
@@ -88,7 +94,7 @@ static void begin(const char *letters, uint8_t version)
 
 static void finish(void)
 {
-	*(uint32_t *)(f.page + f.fde_len_at) = (uint32_t)(f.pos - f.page) - f.fde_len_at - 4;
+	store32(f.page + f.fde_len_at, (uint32_t)(f.pos - f.page) - f.fde_len_at - 4);
 	f.code = (struct ppa_code){
 		.lo = function(),
 		.hi = function() + FUNCTION_BYTES,
@@ -264,16 +270,16 @@ static void nonsense_is_an_error(void **state)
 	f.page[0] = 2; /* version */
 	assert_int_equal(find(0), -EINVAL);
 	WITH("", 0);
-	*(uint32_t *)(f.page + 8) = 0x7fffffff; /* entries */
+	store32(f.page + 8, 0x7fffffff); /* entries */
 	assert_int_equal(find(0), -EINVAL);
 	WITH("", 0);
-	*(uint32_t *)(f.page + 16) = 0x7fffffff; /* description far outside */
+	store32(f.page + 16, 0x7fffffff); /* description far outside */
 	assert_int_equal(find(0), -EINVAL);
 	WITH("", 0);
-	*(uint32_t *)(f.page + f.fde) = 0x7ffffff0; /* its length */
+	store32(f.page + f.fde, 0x7ffffff0); /* its length */
 	assert_int_equal(find(0), -EINVAL);
 	WITH("", 0);
-	*(uint32_t *)(f.page + f.fde + 4) = 0x7ffffff0; /* its common part */
+	store32(f.page + f.fde + 4, 0x7ffffff0); /* its common part */
 	assert_int_equal(find(0), -EINVAL);
 }
 

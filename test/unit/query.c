@@ -29,7 +29,7 @@ static void misses(const char *query)
 	char buf[32];
 
 	if (ppa_query_get(query, "seconds", buf, sizeof(buf)) != -ENOENT)
-		fail_msg("\"%s\": present", query);
+		fail_msg("\"%s\": present", query ? query : "(none)");
 }
 
 static void values_are_found_and_decoded(void **state)
