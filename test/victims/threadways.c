@@ -62,7 +62,8 @@ static void fork_once(void)
 		victim_burn_ns(2000000);
 		_exit(7);
 	}
-	victim_check(pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 7, "fork");
+	victim_check(pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 7,
+		     "fork");
 }
 
 int main(int argc, char **argv)

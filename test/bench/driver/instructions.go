@@ -3,32 +3,75 @@
 package main
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 var collected = regexp.MustCompile(`Collected *: *([0-9]+)`)
 
-// instructionsOf counts a whole run of a command under a variant, every thread of it. Callgrind runs one thread at a
-// time and knows no kernel, so this is the length of our own path, not its cost.
-func instructionsOf(v *variant, command ...string) (float64, error) {
-	where := scratch + "/instructions"
-	args := append([]string{"--tool=callgrind", "--callgrind-out-file=/dev/null"}, command...)
-	run := exec.Command("valgrind", args...)
-	run.Env = append(os.Environ(), v.environment(where)...)
+// callgrind is a command under a variant, to be run. Every thread counts. Callgrind runs one thread at a time and knows
+// no kernel, so this is the length of our own path, not its cost.
+func callgrind(v *variant, out *bytes.Buffer, command ...string) *exec.Cmd {
+	run := exec.Command("valgrind", append([]string{"--tool=callgrind", "--callgrind-out-file=/dev/null"}, command...)...)
+	run.Env = append(os.Environ(), v.environment(scratch+"/instructions")...)
 	if v.preload != "" {
 		run.Env = append(run.Env, "LD_PRELOAD="+v.preload)
 	}
-	out, err := run.CombinedOutput()
-	found := collected.FindSubmatch(out)
+	run.Stderr = out
+	run.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return run
+}
+
+func counted(out *bytes.Buffer, err error) (float64, error) {
+	found := collected.FindStringSubmatch(out.String())
 	if err != nil || found == nil {
-		return 0, fmt.Errorf("%v: %s", err, strings.TrimSpace(string(out)))
+		return 0, fmt.Errorf("%v: %s", err, strings.TrimSpace(out.String()))
 	}
-	return strconv.ParseFloat(string(found[1]), 64)
+	return strconv.ParseFloat(found[1], 64)
+}
+
+func instructionsOf(v *variant, command ...string) (float64, error) {
+	var out bytes.Buffer
+	err := callgrind(v, &out, command...).Run()
+	return counted(&out, err)
+}
+
+// redisInstructions counts a server's life with so many requests of each kind.
+func redisInstructions(v *variant, requests int) (float64, error) {
+	var out bytes.Buffer
+	socket := scratch + "/redis.callgrind"
+	os.Remove(socket)
+	server := callgrind(v, &out, redisCommand(socket)...)
+	if err := server.Start(); err != nil {
+		return 0, err
+	}
+	err := await("redis-server", func() bool { return exists(socket) })
+	if err == nil {
+		err = redisLoad(socket, requests)
+	}
+	server.Process.Signal(syscall.SIGTERM)
+	return counted(&out, errors.Join(err, server.Wait()))
+}
+
+// step is what one more unit costs: the difference of a long and a short run, divided.
+func step(few, many int, of func(n int) (float64, error)) float64 {
+	low, err := of(few)
+	if err == nil {
+		var high float64
+		if high, err = of(many); err == nil {
+			return (high - low) / float64(many-few)
+		}
+	}
+	fmt.Printf("fails: %v\n", err)
+	return math.NaN()
 }
 
 func measureInstructions() []bar {
@@ -36,28 +79,30 @@ func measureInstructions() []bar {
 		fmt.Printf("skipped: %s\n", missing)
 		return nil
 	}
-	const few, many = 200, 1200
-	fmt.Printf("%-23s%16s%16s\n", "", "a start", "a thread")
+	request := map[string]float64{}
+	fmt.Printf("%-23s%12s%12s%22s\n", "", "a start", "a thread", "redis, SET and GET")
 	for _, v := range allVariants() {
-		if v.hz > 0 || v.perf || v.missing != "" || v.name == vControl || v.name == vGperf {
+		if v.hz > 0 || v.perf || v.missing != "" || v.name == vGperf {
 			continue
 		}
-		start, err := instructionsOf(&v, programs+"/trivial")
-		if err != nil {
-			fmt.Printf("%-23sfails: %v\n", v.name, err)
-			continue
+		start := step(0, 1, func(n int) (float64, error) {
+			if n == 0 {
+				return 0, nil
+			}
+			return instructionsOf(&v, programs+"/trivial")
+		})
+		thread := step(200, 1200, func(n int) (float64, error) {
+			return instructionsOf(&v, programs+"/create", fmt.Sprint(n))
+		})
+		if lacks("redis-server", "redis-benchmark") == "" {
+			request[v.name] = step(2000, 22000, func(n int) (float64, error) { return redisInstructions(&v, n) })
 		}
-		low, err := instructionsOf(&v, programs+"/create", fmt.Sprint(few))
-		if err != nil {
-			fmt.Printf("%-23sfails: %v\n", v.name, err)
-			continue
-		}
-		high, err := instructionsOf(&v, programs+"/create", fmt.Sprint(many))
-		if err != nil {
-			fmt.Printf("%-23sfails: %v\n", v.name, err)
-			continue
-		}
-		fmt.Printf("%-23s%16.0f%16.0f\n", v.name, start, (high-low)/(many-few))
+		fmt.Printf("%-23s%12.0f%12.0f%22.0f\n", v.name, start, thread, request[v.name])
 	}
-	return nil
+	if len(request) == 0 {
+		return nil
+	}
+	idle, control := request[vIdle]/request[vPass], request[vControl]/request[vNone]
+	return []bar{{what: "instructions, redis, agent idle, to pass-through", limit: 1.01, measured: exactly(idle, idle, idle),
+		format: "%.3f", noise: fmt.Sprintf("%.3f", control)}}
 }

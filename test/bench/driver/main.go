@@ -52,6 +52,26 @@ func readKnobs() {
 	}
 }
 
+// freeze copies what is measured: a build meanwhile must not change it.
+func freeze() {
+	copyTo := func(path string) string {
+		to := filepath.Join(scratch, filepath.Base(path))
+		b, err := os.ReadFile(path)
+		if err == nil {
+			err = os.WriteFile(to, b, 0o755)
+		}
+		if err != nil {
+			fatal("%v", err)
+		}
+		return to
+	}
+	library = copyTo(library)
+	for _, name := range []string{"cpu", "create", "trivial", "spawn", "unwind", "empty", "passthrough"} {
+		copyTo(filepath.Join(programs, name))
+	}
+	programs = scratch
+}
+
 func main() {
 	readKnobs()
 	var err error
@@ -59,6 +79,7 @@ func main() {
 		fatal("%v", err)
 	}
 	defer os.RemoveAll(scratch)
+	freeze()
 	// Everything we start dies with us; only the scratch directory must not stay.
 	interrupted := make(chan os.Signal, 1)
 	signal.Notify(interrupted, os.Interrupt, syscall.SIGTERM)

@@ -27,7 +27,7 @@ func parts() []part {
 	}
 }
 
-const memoryRounds = 5
+const memoryRounds = 7
 
 // subject is a program that memory and answers are measured on; load works it once.
 type subject struct {
@@ -116,9 +116,8 @@ func measureMemory() []bar {
 		}
 		fmt.Printf("%-16s%12.0f%12.0f%12.0f%12.0f\n", s.name, median(bare[0]), median(with[0]), median(bare[1]), median(with[1]))
 		for i, limit := range []float64{1.5, 8} {
-			d := spanOf(differences(with[i], bare[i]))
 			bars = append(bars, bar{what: "memory, " + s.name + []string{", idle", ", after a profile"}[i] + ", MiB", limit: limit,
-				measured: span{d.mid / 1024, d.low / 1024, d.high / 1024}, format: "%.2f"})
+				measured: spanOf(differences(with[i], bare[i])).times(1.0 / 1024), format: "%.2f"})
 		}
 	}
 	return bars
@@ -154,7 +153,7 @@ func measureAnswer() []bar {
 		fmt.Printf("%-16s%.3f\n", s.name, took)
 		worst := sorted(took)[len(took)-1]
 		bars = append(bars, bar{what: "answer, " + s.name + ", 2 s profile, the slowest, s", limit: 2.3,
-			measured: span{worst, sorted(took)[0], worst}, format: "%.3f"})
+			measured: exactly(worst, sorted(took)[0], worst), format: "%.3f"})
 	}
 	return bars
 }
@@ -168,5 +167,5 @@ func measureUnwind() []bar {
 		return nil
 	}
 	ns, _ := strconv.ParseFloat(string(found[1]), 64)
-	return []bar{{what: "unwind, warm, ns a frame", limit: 10, measured: span{ns, ns, ns}, format: "%.1f"}}
+	return []bar{{what: "unwind, warm, ns a frame", limit: 10, measured: exactly(ns, ns, ns), format: "%.1f"}}
 }

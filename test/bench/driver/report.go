@@ -102,7 +102,7 @@ func (r *results) print(n int, took time.Duration) {
 	if len(c) > 0 {
 		fmt.Printf("noise: in single rounds the control came out at %.3f to %.3f of what it is equal to\n", c[0], c[len(c)-1])
 	}
-	fmt.Printf("%d rounds, %.0f s\n\n", n, took.Seconds())
+	fmt.Printf("%d rounds, %.0f s, load %s\n\n", n, took.Seconds(), loadAverage())
 }
 
 // bar is a promise with what was measured.
@@ -119,6 +119,8 @@ func (b *bar) verdict() string {
 	switch {
 	case math.IsNaN(b.measured.mid):
 		return "not measured"
+	case b.measured.n < enough:
+		return "too few rounds to tell"
 	case b.measured.high <= b.limit:
 		return "PASS"
 	case b.measured.low > b.limit:
@@ -143,14 +145,13 @@ func (r *results) bar(variant string, limit float64) bar {
 
 func startBars(r *results) []bar {
 	extra := func(variant string, limit float64) bar {
-		c := spanOf(differences(r.wall[vControl], r.wall[vNone]))
-		ms := spanOf(differences(r.wall[variant], r.wall[vEmpty]))
+		c := spanOf(differences(r.wall[vControl], r.wall[vNone])).times(1e3)
 		return bar{
 			what:     "start, " + variant + ", ms over an empty object",
 			limit:    limit,
-			measured: span{ms.mid * 1e3, ms.low * 1e3, ms.high * 1e3},
+			measured: spanOf(differences(r.wall[variant], r.wall[vEmpty])).times(1e3),
 			format:   "%.3f",
-			noise:    fmt.Sprintf("%.3f %.3f–%.3f", c.mid*1e3, c.low*1e3, c.high*1e3),
+			noise:    fmt.Sprintf("%.3f %.3f–%.3f", c.mid, c.low, c.high),
 		}
 	}
 	return []bar{extra(vOff, 0.2), extra(vIdle, 0.6)}
@@ -183,7 +184,16 @@ func describeMachine() {
 		}
 		release.WriteByte(byte(c))
 	}
-	load, _ := os.ReadFile("/proc/loadavg")
 	fmt.Printf("%s, kernel %s, %d processors, load %s\n\n", time.Now().UTC().Format("2006-01-02 15:04 UTC"), release.String(),
-		runtime.NumCPU(), strings.Join(strings.Fields(string(load))[:3], " "))
+		runtime.NumCPU(), loadAverage())
+}
+
+// loadAverage tells how much company a measurement had.
+func loadAverage() string {
+	load, _ := os.ReadFile("/proc/loadavg")
+	fields := strings.Fields(string(load))
+	if len(fields) < 3 {
+		return "unknown"
+	}
+	return strings.Join(fields[:3], " ")
 }

@@ -27,14 +27,24 @@ func median(x []float64) float64 {
 }
 
 // span is a median with the interval that holds the true one with 95 %, by order statistics: no shape of the
-// distribution is assumed. With fewer than six values the interval is all of them, and holds it less surely.
-type span struct{ mid, low, high float64 }
+// distribution is assumed. With fewer than six values the interval is all of them, and too weak for a verdict.
+type span struct {
+	mid, low, high float64
+	n              int
+}
+
+const enough = 6
+
+// exactly is the span of what is not sampled but known.
+func exactly(mid, low, high float64) span { return span{mid, low, high, enough} }
+
+func (s span) times(f float64) span { return span{s.mid * f, s.low * f, s.high * f, s.n} }
 
 func spanOf(x []float64) span {
 	s := sorted(x)
 	n := len(s)
 	if n == 0 {
-		return span{math.NaN(), math.NaN(), math.NaN()}
+		return span{math.NaN(), math.NaN(), math.NaN(), 0}
 	}
 	// The largest k with P(Binomial(n, 1/2) < k) <= 2.5 %: the interval is from the k-th to the k-th from the end.
 	k, tail, term := 0, 0.0, math.Pow(0.5, float64(n))
@@ -49,7 +59,7 @@ func spanOf(x []float64) span {
 	if k == 0 {
 		k = 1
 	}
-	return span{median(x), s[k-1], s[n-k]}
+	return span{median(x), s[k-1], s[n-k], n}
 }
 
 // ratios compares two series round by round.

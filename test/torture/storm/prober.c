@@ -32,7 +32,15 @@
 #define sigev_notify_thread_id _sigev_un._tid
 #endif
 
-enum { PROBERS_MAX = 64, KINDS_MAX = 16, PERIOD_NS = 100000, CURSOR_WORDS = 256, LIBUNWIND_FRAMES = 100 };
+enum {
+	PROBERS_MAX = 64,
+	KINDS_MAX = 16,
+	PERIOD_NS = 100000,
+	CURSOR_WORDS = 256,
+	LIBUNWIND_FRAMES = 100,
+	EXAMPLES = 4,
+	EXAMPLE_FRAMES = 4
+};
 
 struct storm_prober {
 	_Atomic int taken;
@@ -46,11 +54,17 @@ static struct {
 	enum storm_unwinder unwinder;
 	struct storm_prober probers[PROBERS_MAX];
 	_Atomic uint64_t ends[KINDS_MAX][PPA_UNWIND_NENDS];
-	_Atomic uint64_t frames;
+	_Atomic uint32_t nexamples;
+	struct {
+		uint32_t n;
+		uintptr_t pcs[EXAMPLE_FRAMES];
+	} examples[EXAMPLES];
 	int (*backtrace)(void **, int);
 	int (*init_local2)(void *cursor, void *context, int flag);
 	int (*step)(void *cursor);
 } storm;
+
+unsigned storm_stack_factor = 1;
 
 static void walk_by_libunwind(struct storm_prober *p, void *context)
 {
@@ -69,6 +83,15 @@ static void walk_by_libunwind(struct storm_prober *p, void *context)
 	p->buf.end = PPA_UNWIND_COMPLETE;
 }
 
+/* The last of those that were not complete. */
+static void keep_example(const struct ppa_unwind_buf *b)
+{
+	uint32_t i = atomic_fetch_add_explicit(&storm.nexamples, 1, memory_order_relaxed) % EXAMPLES;
+
+	storm.examples[i].n = b->npcs < EXAMPLE_FRAMES ? b->npcs : EXAMPLE_FRAMES;
+	memcpy(storm.examples[i].pcs, b->pcs, storm.examples[i].n * sizeof(b->pcs[0]));
+}
+
 static void on_tick(int sig, siginfo_t *si, void *context)
 {
 	struct storm_prober *p = si->si_value.sival_ptr;
@@ -81,6 +104,8 @@ static void on_tick(int sig, siginfo_t *si, void *context)
 		ppa_unwind_context(context, &p->bounds, &p->buf);
 	else
 		walk_by_libunwind(p, context);
+	if (p->buf.end != PPA_UNWIND_COMPLETE)
+		keep_example(&p->buf);
 	atomic_fetch_add_explicit(&storm.ends[p->kind][p->buf.end], 1, memory_order_relaxed);
 	errno = saved;
 }
@@ -111,9 +136,12 @@ int storm_prober_init(enum storm_unwinder unwinder)
 	struct kernel_action ka;
 
 	storm.unwinder = unwinder;
-	if ((unwinder == STORM_UNW_BACKTRACE || unwinder == STORM_UNW_STEP) && find_libunwind()) {
-		printf("no libunwind.so.8\n");
-		return -1;
+	if (unwinder == STORM_UNW_BACKTRACE || unwinder == STORM_UNW_STEP) {
+		storm_stack_factor = 8;
+		if (find_libunwind()) {
+			printf("no libunwind.so.8\n");
+			return -1;
+		}
 	}
 	if (ppa_modules_refresh(true) || ppa_unwind_init())
 		return -1;
@@ -156,6 +184,9 @@ struct storm_prober *storm_prober_start(unsigned kind)
 
 	p->kind = kind;
 	own_bounds(&p->bounds);
+	/* Its thread-local memory: to make that in the handler would be a deadlock of the loader's, not of its own. */
+	if (storm.backtrace)
+		storm.backtrace((void **)p->buf.pcs, LIBUNWIND_FRAMES);
 	ev.sigev_value.sival_ptr = p;
 	ev.sigev_notify_thread_id = (int)syscall(SYS_gettid);
 	if (syscall(SYS_timer_create, CLOCK_MONOTONIC, &ev, &p->timer) ||
@@ -224,6 +255,22 @@ uint64_t storm_walks(void)
 	return n;
 }
 
+static void report_examples(void)
+{
+	for (uint32_t i = 0; i < EXAMPLES; i++) {
+		for (uint32_t k = 0; k < storm.examples[i].n; k++) {
+			uintptr_t pc = storm.examples[i].pcs[k];
+			Dl_info di = {0};
+			const char *name = dladdr((void *)pc, &di) && di.dli_fname ? strrchr(di.dli_fname, '/') : NULL;
+
+			printf("%s %#lx %s+%#lx %s", k ? ",\n   " : "incomplete:", pc, name ? name + 1 : "?",
+			       pc - (uintptr_t)di.dli_fbase, di.dli_sname ? di.dli_sname : "");
+		}
+		if (storm.examples[i].n)
+			printf("\n");
+	}
+}
+
 unsigned storm_prober_report(const char *const *names, unsigned nkinds)
 {
 	uint64_t all = storm_walks(), complete = 0;
@@ -239,8 +286,9 @@ unsigned storm_prober_report(const char *const *names, unsigned nkinds)
 		complete += e[PPA_UNWIND_COMPLETE];
 		if (!n)
 			continue;
-		printf("%-12s %10lu %8.3f%% %8lu %8lu %8lu %8lu %8lu\n", names[k], n,
-		       100.0 * (double)e[0] / (double)n, e[1], e[2], e[3], e[4], e[5]);
+		printf("%-12s %10lu %8.3f%% %8lu %8lu %8lu %8lu %8lu\n", names[k], n, 100.0 * (double)e[0] / (double)n,
+		       e[1], e[2], e[3], e[4], e[5]);
 	}
+	report_examples();
 	return all ? (unsigned)(complete * 1000 / all) : 1000;
 }

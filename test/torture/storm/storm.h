@@ -12,10 +12,10 @@ extern "C" {
 #endif
 
 enum storm_unwinder {
-	STORM_OURS,	      /* ppa_unwind_context */
-	STORM_UNW_BACKTRACE,  /* stock libunwind, which must deadlock */
+	STORM_OURS,	     /* ppa_unwind_context */
+	STORM_UNW_BACKTRACE, /* stock libunwind, which must deadlock */
 	STORM_UNW_STEP,
-	STORM_NONE,	      /* the signals alone */
+	STORM_NONE, /* the signals alone */
 };
 
 /* ---- prober.c ---- */
@@ -49,6 +49,9 @@ uint64_t storm_private_heap_bytes(void);
 
 /* Print how the walks ended, for each work. Returns the share of complete stacks in thousandths. */
 unsigned storm_prober_report(const char *const *names, unsigned nkinds);
+
+/* The small stacks are so many times as large: 1 but for libunwind. */
+extern unsigned storm_stack_factor;
 
 /* ---- work ---- */
 
