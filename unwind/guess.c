@@ -215,7 +215,7 @@ PPA_CTX_SIGNAL static bool by_code(struct ppa_walk *w, uintptr_t start, int *end
 		return false;
 	bytes = ppa_arch_frame_bytes(code, pc - start);
 	for (int32_t more = 0; bytes >= 0 && more <= MAX_PUSHED_BYTES; more += WORD)
-		if (by_distance(w, (uintptr_t)(bytes + more), end))
+		if (by_distance(w, (uintptr_t)bytes + (uintptr_t)more, end))
 			return true;
 	return false;
 }
