@@ -200,8 +200,9 @@ func TestSpawningDoesNotEndSampling(t *testing.T) {
 }
 
 // More threads at once than any table of ours would hold at first, each running for less than a period. All still live
-// at the end of the window, so about a third of their CPU lies behind their last sample (an expired timer is noticed at
-// a later scheduler tick only): it must be in the total all the same, under their start routine.
+// at the end of the window, so a third of their CPU, on a loaded machine two thirds, lies behind their last sample (an
+// expired timer is noticed at a later scheduler tick only, if the thread still runs then): it must be in the total all
+// the same, under their start routine. Less than a fifth in samples would mean threads without a timer.
 func TestManyThreadsAtOnce(t *testing.T) {
 	const threads, each = 600, 8
 	x := start(t, nil, victim("named"), fmt.Sprint(threads), "numbered", fmt.Sprint(each))
@@ -218,7 +219,7 @@ func TestManyThreadsAtOnce(t *testing.T) {
 	sampled, all := cpuOf(p, "named_work"), cpuOf(p, "named_start")
 	t.Logf("%v of %v, of it %v in samples\n%s", all, truth, sampled, comments(p))
 	within(t, "under the start routine", all, truth, 0.05, 0)
-	if sampled < truth/2 {
+	if sampled < truth/5 {
 		t.Errorf("only %v of %v is in samples: threads were left out", sampled, truth)
 	}
 	if t.Failed() {
