@@ -81,6 +81,7 @@ static void fork_child(void)
 	ppa_thread_reset();
 	ppa_modules_reset();
 	ppa_symbols_reset();
+	ppa_collect_reset();
 	ppa_sampler_reset();
 	ppa_cpu_reset();
 	ppa_threads_scan_reset();

@@ -19,7 +19,7 @@
 #include "agent/base/lock.h"
 #include "agent/base/sys.h"
 #include "agent/base/thread.h"
-#include "agent/base/vheap.h"
+#include "agent/profile/collect.h"
 #include "http/civetweb_embed.h"
 #include "http/gate.h"
 #include "http/net.h"
@@ -116,7 +116,7 @@ static void *worker(void *unused)
 	is_last = pool.nworkers == 0;
 	ppa_unlock(&pool.lock);
 	if (is_last)
-		ppa_vheap_trim();
+		ppa_collect_trim();
 	return NULL;
 }
 

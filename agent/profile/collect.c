@@ -8,7 +8,9 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "agent/base/lock.h"
 #include "agent/base/sys.h"
+#include "agent/base/vheap.h"
 #include "agent/profile/build.h"
 #include "agent/profile/marker.h"
 #include "agent/profile/sampler.h"
@@ -17,6 +19,32 @@
 #include "unwind/symbols.h"
 
 static _Atomic int default_hz = 100;
+
+static struct {
+	struct ppa_lock lock; /* protects nusers; held while the symbol tables are dropped */
+	int nusers;	      /* requests that hold pointers into the symbol tables */
+} symbols;
+
+static void use_symbols(int users)
+{
+	ppa_lock(&symbols.lock);
+	symbols.nusers += users;
+	ppa_unlock(&symbols.lock);
+}
+
+void ppa_collect_trim(void)
+{
+	ppa_lock(&symbols.lock);
+	if (symbols.nusers == 0)
+		ppa_symbols_trim();
+	ppa_unlock(&symbols.lock);
+	ppa_vheap_trim();
+}
+
+void ppa_collect_reset(void)
+{
+	memset(&symbols, 0, sizeof(symbols));
+}
 
 void ppa_collect_set_default_hz(int hz)
 {
@@ -53,8 +81,11 @@ int ppa_collect_cpu(const struct ppa_cpu_request *req, struct ppa_snapshot **out
 		return err;
 	err = wait_out(req, s);
 	ppa_sampler_close(s);
-	if (!err)
+	if (!err) {
+		use_symbols(1);
 		err = ppa_build_cpu(s, out);
+		use_symbols(-1);
+	}
 	ppa_session_free(s);
 	return err;
 }
@@ -75,6 +106,7 @@ int ppa_collect_symbol(uint64_t address, char *buf, size_t cap)
 		buf[n] = '\0';
 		return (int)n;
 	}
+	use_symbols(1);
 	ppa_modules_refresh(false);
 	t = ppa_modules_hold();
 	seg = t ? ppa_modules_lookup(t, address) : NULL;
@@ -87,5 +119,6 @@ int ppa_collect_symbol(uint64_t address, char *buf, size_t cap)
 	}
 	if (t)
 		ppa_modules_release(t);
+	use_symbols(-1);
 	return err;
 }

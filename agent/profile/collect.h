@@ -39,4 +39,11 @@ void ppa_snapshot_free(struct ppa_snapshot *s) PPA_CTX_SERVER;
  * A long name is cut to cap - 1. Context: server. */
 int ppa_collect_symbol(uint64_t address, char *buf, size_t cap) PPA_CTX_SERVER;
 
+/* Nobody has asked for anything for a while: drop the symbol tables and give free memory back. Does nothing while a
+ * request is being answered. Context: server. */
+void ppa_collect_trim(void) PPA_CTX_SERVER;
+
+/* Context: child. */
+void ppa_collect_reset(void) PPA_CTX_CHILD;
+
 #endif

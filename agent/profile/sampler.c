@@ -16,6 +16,7 @@
 #include "agent/profile/timer.h"
 #include "unwind/modules.h"
 #include "unwind/starts.h"
+#include "unwind/unindexed.h"
 #include "unwind/unwind.h"
 
 enum {
@@ -116,6 +117,7 @@ static int prepare(void)
 
 	if ((err = ppa_unwind_init()) || (err = ppa_cpu_prepare()) || (err = ppa_modules_refresh(true)))
 		return err;
+	ppa_unindexed_learn();
 	ppa_starts_learn();
 	return ppa_signal_install(ppa_cpu_handler);
 }
