@@ -10,6 +10,7 @@
 #include <errno.h>
 
 #include "unwind/cfi_program.h"
+#include "unwind/unindexed.h"
 
 enum {
 	HDR_VERSION = 1,
@@ -226,6 +227,34 @@ PPA_CTX_SIGNAL static int scan_records(struct ppa_cfi *c, uintptr_t pos, uintptr
 	return -ENOENT;
 }
 
+int ppa_cfi_read_record(struct ppa_cfi *c, uintptr_t lo, uintptr_t hi, uintptr_t *pos)
+{
+	uintptr_t record = *pos, at = record, end;
+	int err;
+
+	ppa_view_init(&c->view, lo, hi, NULL, NULL);
+	if (!record_extent(&c->view, &at, &end))
+		return c->view.bad ? -EINVAL : -ENOENT;
+	*pos = end;
+	if (ppa_view_uint(&c->view, &at, 4) == 0)
+		return 0;
+	/* No function contains address 0. */
+	err = try_fde(c, record, 0, 0);
+	return err == -ENOENT ? 1 : err < 0 ? err : -EINVAL;
+}
+
+/* A module without an index, of which we may have made one. */
+PPA_CTX_SIGNAL static int find_unindexed(struct ppa_cfi *c, uintptr_t pc)
+{
+	const struct ppa_unindexed *module;
+	uintptr_t fde = ppa_unindexed_find(pc, &module);
+
+	if (!fde)
+		return -ENOENT;
+	ppa_view_init(&c->view, module->lo, module->hi, NULL, c->copy);
+	return try_fde(c, fde, 0, pc);
+}
+
 int ppa_cfi_find(struct ppa_cfi *c, const struct ppa_code *code, struct ppa_memory *m, uintptr_t pc)
 {
 	struct ppa_view *v = &c->view;
@@ -234,6 +263,8 @@ int ppa_cfi_find(struct ppa_cfi *c, const struct ppa_code *code, struct ppa_memo
 	uint64_t count;
 
 	c->signal_frame = false;
+	if (!hdr && code->stays)
+		return find_unindexed(c, pc);
 	if (!hdr || hdr < code->cfi_lo || hdr >= code->cfi_hi)
 		return -ENOENT;
 	ppa_view_init(v, code->cfi_lo, code->cfi_hi, code->stays ? NULL : m, c->copy);

@@ -73,4 +73,8 @@ struct ppa_cfi {
  * expressions, and only need more room than we have: then libunwind can be trusted with them. Context: signal. */
 int ppa_cfi_find(struct ppa_cfi *c, const struct ppa_code *code, struct ppa_memory *m, uintptr_t pc) PPA_CTX_SIGNAL;
 
+/* Read the record of .eh_frame at *pos, which moves to the next one; [lo, hi) is readable and stays. 1: it describes
+ * [c->start, c->end); 0: it is something else; -ENOENT at the end, -EINVAL when it is corrupt. Context: signal. */
+int ppa_cfi_read_record(struct ppa_cfi *c, uintptr_t lo, uintptr_t hi, uintptr_t *pos) PPA_CTX_SIGNAL;
+
 #endif

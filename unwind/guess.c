@@ -119,14 +119,14 @@ PPA_CTX_SIGNAL static bool row_of(struct ppa_walk *w, uintptr_t ret, struct ppa_
 	       ppa_row_pack(c, ret - 1, row);
 }
 
-/* Is there a return address, or the end, right below the CFA that row computes from base? */
+/* Is there a return address right below the CFA that row computes from base? */
 PPA_CTX_SIGNAL static bool row_leads_on(struct ppa_walk *w, const struct ppa_row *row, uintptr_t base)
 {
 	uintptr_t ret;
 
 	if (!ppa_memory_read(&w->mem, base + (uintptr_t)(int32_t)row->cfa - WORD, &ret))
 		return false;
-	return !ret || (ppa_modules_is_text(ret - 1) && call_before(w, ret, &(uintptr_t){0}) != CALL_NONE);
+	return ppa_modules_is_text(ret - 1) && call_before(w, ret, &(uintptr_t){0}) != CALL_NONE;
 }
 
 /* Would the walk go on from the return address ret, found right below sp? Where the caller counts from its frame
@@ -184,14 +184,20 @@ PPA_CTX_SIGNAL static bool by_scan(struct ppa_walk *w, const struct ppa_code *se
 	return true;
 }
 
-/* The return address so many bytes above the stack pointer, if it is one and nothing speaks against it. */
-PPA_CTX_SIGNAL static bool by_distance(struct ppa_walk *w, uintptr_t bytes, int *end)
+/* The return address so many bytes above the stack pointer, if it is one and nothing speaks against it: neither its
+ * caller's rules nor, where the call is direct and inside the same text, that it goes to another function. */
+PPA_CTX_SIGNAL static bool by_distance(struct ppa_walk *w, const struct ppa_code *segment, uintptr_t start,
+				       uintptr_t bytes, int *end)
 {
-	uintptr_t at = w->regs.r[PPA_REG_SP] + bytes, fp = w->regs.r[PPA_REG_FP], ret;
+	uintptr_t at = w->regs.r[PPA_REG_SP] + bytes, fp = w->regs.r[PPA_REG_FP], ret, target = 0;
+	enum call call;
 
 	if (!ppa_memory_read(&w->mem, at, &ret) || !ppa_modules_is_text(ret - 1))
 		return false;
-	if (!return_at(w, at, &ret) || leads_on(w, ret, at + WORD, &fp) == UNLIKELY)
+	call = call_before(w, ret, &target);
+	if (call == CALL_NONE || leads_on(w, ret, at + WORD, &fp) == UNLIKELY)
+		return false;
+	if (start && call == CALL_DIRECT && target >= segment->lo && target < segment->hi && target != start)
 		return false;
 	w->regs.r[PPA_REG_FP] = fp;
 	*end = ppa_walk_arrive(w, ret, at + WORD, false);
@@ -200,24 +206,26 @@ PPA_CTX_SIGNAL static bool by_distance(struct ppa_walk *w, uintptr_t bytes, int 
 
 /* By the function's code: what lies ahead up to its return, or what its first instructions pushed. Arguments may have
  * been pushed since. */
-PPA_CTX_SIGNAL static bool by_code(struct ppa_walk *w, uintptr_t start, int *end)
+PPA_CTX_SIGNAL static bool by_code(struct ppa_walk *w, const struct ppa_code *segment, uintptr_t start, int *end)
 {
 	uint8_t code[PPA_PROLOGUE_BYTES];
 	uintptr_t pc = w->regs.r[PPA_REG_PC];
 	int32_t bytes;
 
+	/* Whose frame is gone may have been jumped to: no word about where the call went. */
 	if (ppa_memory_copy(&w->mem, code, pc, sizeof(code))) {
 		bytes = ppa_arch_bytes_to_return(code);
-		if (bytes >= 0 && by_distance(w, (uintptr_t)bytes, end))
+		if (bytes >= 0 && by_distance(w, segment, 0, (uintptr_t)bytes, end))
 			return true;
 	}
 	if (!start || !ppa_memory_copy(&w->mem, code, start, sizeof(code)))
 		return false;
 	bytes = ppa_arch_frame_bytes(code, pc - start);
 	for (int32_t more = 0; bytes >= 0 && more <= MAX_PUSHED_BYTES; more += WORD)
-		if (by_distance(w, (uintptr_t)bytes + (uintptr_t)more, end))
+		if (by_distance(w, segment, start, (uintptr_t)(bytes + more), end))
 			return true;
-	return false;
+	/* The function may be one that another jumps to as its last act; then the call went there. */
+	return bytes >= 0 && by_distance(w, segment, 0, (uintptr_t)bytes, end);
 }
 
 /* Does nobody call the code that the walk has come to? */
@@ -273,7 +281,7 @@ int ppa_guess_step(struct ppa_walk *w, const struct ppa_code *segment)
 	if (segment) {
 		uintptr_t start = ppa_starts_find(w->regs.r[PPA_REG_PC] - !w->exact);
 
-		if (by_code(w, start, &end) || by_scan(w, segment, start, &end))
+		if (by_code(w, segment, start, &end) || by_scan(w, segment, start, &end))
 			return end;
 	}
 	if (by_frame_pointer(w, segment != NULL, &end))

@@ -163,7 +163,8 @@ PPA_CTX_SIGNAL static inline int32_t ppa_arch_frame_bytes(const uint8_t code[PPA
 }
 
 /* Bytes that the instructions ahead pop before they return, -1 if no return comes soon. Depth does not depend on how a
- * place was reached, so conditional jumps are passed by. code: PPA_PROLOGUE_BYTES from the pc. Context: signal. */
+ * place was reached, so conditional jumps are passed by. A jump through a register as the very first instruction is taken
+ * for a tail call (elsewhere it is a switch as often). code: PPA_PROLOGUE_BYTES from the pc. Context: signal. */
 PPA_CTX_SIGNAL static inline int32_t ppa_arch_bytes_to_return(const uint8_t code[PPA_PROLOGUE_BYTES])
 {
 	int32_t depth = 0;
@@ -172,8 +173,9 @@ PPA_CTX_SIGNAL static inline int32_t ppa_arch_bytes_to_return(const uint8_t code
 		struct ppa_insn i = ppa_insn_read(code + at);
 		uint8_t o = *i.op;
 
-		if (!i.len || (!i.is_0f && (o == 0xe9 || o == 0xeb || o == 0xc9 || o == 0xf4 ||
-					    (o == 0xff && (i.op[1] >> 3 & 7) == 4))))
+		if (!i.is_0f && o == 0xff && (i.op[1] >> 3 & 7) == 4)
+			return at ? -1 : 0;
+		if (!i.len || (!i.is_0f && (o == 0xe9 || o == 0xeb || o == 0xc9 || o == 0xf4)))
 			return -1;
 		if (!i.is_0f && (o == 0xc3 || o == 0xc2))
 			return depth;

@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Learning where functions begin: each direct call into the segment (E8 and a distance; what merely looks like one goes
- * astray mostly) and each function the module exports sets a bit. Text is read with process_vm_readv, so code that may
- * only be executed costs the guesses their help and nothing else. */
+ * Learning where functions begin: where a direct call into the segment goes (E8 and a distance; what merely looks like
+ * one goes astray mostly), or a jump to what looks like a beginning; what has its address taken, in code or by a relocation of data, and what a symbol names. Text
+ * is read with process_vm_readv, so code that may only be executed costs the guesses their help and nothing else. */
+#include <elf.h>
 #include <stdbool.h>
 #include <string.h>
 
 #include "agent/base/sys.h"
 #include "agent/base/vheap.h"
-#include "unwind/dynsyms.h"
+#include "unwind/elf_headers.h"
 #include "unwind/modules.h"
 #include "unwind/starts.h"
+#include "unwind/symload.h"
 #include "unwind/symtab.h"
 
 enum {
 	TEXT_MAX = 8 << 20,
 	PIECE = 16 << 10,
 	CALL_BYTES = 5,
+	LEA_BYTES = 7,
 	HDR_BYTES = 12,		   /* of .eh_frame_hdr before its index */
 	INDEX_BYTES = 8,	   /* an entry */
 	MANY_BYTES_EACH = 8 << 10, /* more text than this a description: most functions have none */
@@ -40,7 +43,28 @@ static void mark(struct text *t, uintptr_t at)
 		t->bits[(at - t->lo) / 64] |= UINT64_C(1) << ((at - t->lo) % 64);
 }
 
-static void mark_called(struct text *t)
+/* Length of the instruction at p if it is a call, a jump or a load of an address, with a distance at its end; else 0. */
+static int refers(const uint8_t *p)
+{
+	if (p[0] == 0xe8 || p[0] == 0xe9)
+		return CALL_BYTES;
+	/* REX.W lea distance(%rip), any register */
+	return (p[0] & 0xfb) == 0x48 && p[1] == 0x8d && (p[2] & 0xc7) == 0x05 ? LEA_BYTES : 0;
+}
+
+/* Is there what a function begins with, and next to nothing else? Most jumps stay inside their function. */
+static bool is_prologue(uintptr_t at)
+{
+	uint8_t p[4] = {0};
+
+	if (ppa_sys_read_memory(p, at, sizeof(p)) != sizeof(p))
+		return false;
+	return p[0] == 0x53 || p[0] == 0x55 || (p[0] == 0x41 && p[1] >= 0x54 && p[1] <= 0x57) ||
+	       (p[0] == 0xf3 && p[1] == 0x0f && p[2] == 0x1e && p[3] == 0xfa) ||
+	       (p[0] == 0x48 && (p[1] == 0x81 || p[1] == 0x83) && p[2] == 0xec);
+}
+
+static void mark_referred(struct text *t)
 {
 	uint8_t *buf = ppa_vheap_malloc(PIECE);
 	uintptr_t at = t->lo;
@@ -48,29 +72,70 @@ static void mark_called(struct text *t)
 	while (buf && at < t->hi) {
 		long n = ppa_sys_read_memory(buf, at, t->hi - at < PIECE ? t->hi - at : PIECE);
 
-		if (n <= CALL_BYTES)
+		if (n <= LEA_BYTES)
 			break;
-		for (long i = 0; i + CALL_BYTES <= n; i++) {
+		for (long i = 0; i + LEA_BYTES <= n; i++) {
+			int len = refers(buf + i);
 			int32_t distance;
+			uintptr_t to;
 
-			if (buf[i] != 0xe8)
+			if (!len)
 				continue;
-			memcpy(&distance, buf + i + 1, sizeof(distance));
-			mark(t, at + (uintptr_t)i + CALL_BYTES + (uintptr_t)(intptr_t)distance);
+			memcpy(&distance, buf + i + len - 4, sizeof(distance));
+			to = at + (uintptr_t)(i + len) + (uintptr_t)(intptr_t)distance;
+			if (to >= t->lo && to < t->hi && (buf[i] != 0xe9 || is_prologue(to)))
+				mark(t, to);
 		}
-		at += (uintptr_t)n - (CALL_BYTES - 1);
+		at += (uintptr_t)n - (LEA_BYTES - 1);
 	}
 	ppa_vheap_free(buf);
 }
 
-static void mark_exported(struct text *t, const struct ppa_module *m)
+/* The value of a tag of the dynamic section, 0 if it has none. */
+static uint64_t dynamic_value(const struct ppa_elf *elf, int64_t tag)
 {
-	struct ppa_symtab_builder b;
+	Elf64_Dyn d;
+
+	for (size_t i = 0; (i + 1) * sizeof(d) <= elf->dynamic_len; i++) {
+		if (ppa_sys_read_memory(&d, elf->dynamic + i * sizeof(d), sizeof(d)) != sizeof(d) || d.d_tag == DT_NULL)
+			break;
+		if (d.d_tag == tag)
+			return d.d_un.d_val;
+	}
+	return 0;
+}
+
+/* Pointers in data that the loader moves with the module. */
+static void mark_relocated(struct text *t, const struct ppa_module *m)
+{
+	struct ppa_elf elf;
+	uint64_t table, bytes;
+	Elf64_Rela r[16];
+
+	if (ppa_elf_headers_read(m->lo, &elf))
+		return;
+	table = dynamic_value(&elf, DT_RELA);
+	bytes = dynamic_value(&elf, DT_RELASZ);
+	if (table < m->lo) /* glibc makes it an address, others leave it as it is in the file */
+		table += m->bias;
+	if (table < m->lo || table >= m->hi || bytes > m->hi - table)
+		return;
+	for (uint64_t at = 0; at < bytes; at += sizeof(r)) {
+		size_t n = bytes - at < sizeof(r) ? bytes - at : sizeof(r);
+
+		if (ppa_sys_read_memory(r, table + at, n) != (long)n)
+			return;
+		for (size_t i = 0; i < n / sizeof(*r); i++)
+			if (ELF64_R_TYPE(r[i].r_info) == R_X86_64_RELATIVE)
+				mark(t, m->bias + (uintptr_t)r[i].r_addend);
+	}
+}
+
+static void mark_listed(struct text *t, const struct ppa_module *m)
+{
 	struct ppa_symtab table;
 
-	ppa_symtab_begin(&b);
-	ppa_dynsyms_add(&b, m);
-	if (ppa_symtab_finish(&b, &table))
+	if (ppa_symload(m, &table))
 		return;
 	for (uint32_t i = 0; i < table.nentries; i++)
 		mark(t, m->bias + table.entries[i].value);
@@ -92,8 +157,9 @@ static void learn(const struct ppa_text_segment *s)
 	t.bits = ppa_sys_map(bits_bytes(&t));
 	if (!t.bits)
 		return;
-	mark_called(&t);
-	mark_exported(&t, s->module);
+	mark_referred(&t);
+	mark_relocated(&t, s->module);
+	mark_listed(&t, s->module);
 	if (!ppa_starts_add(t.lo, t.hi, t.bits))
 		ppa_sys_unmap(t.bits, bits_bytes(&t));
 }

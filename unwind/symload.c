@@ -211,3 +211,22 @@ int ppa_symload(const struct ppa_module *m, struct ppa_symtab *out)
 	}
 	return ppa_symtab_finish(&b, out);
 }
+
+int ppa_symload_section(const struct ppa_module *m, const char *name, uintptr_t *at, size_t *len)
+{
+	const Elf64_Shdr *section;
+	struct opened o;
+	int err = -ENOENT;
+
+	if (open_module(m, &o))
+		return -ENOENT;
+	section = ppa_elf_section_named(&o.elf, name);
+	if (section && section->sh_type != SHT_NOBITS && section->sh_flags & SHF_ALLOC) {
+		*at = m->bias + section->sh_addr;
+		*len = section->sh_size;
+		if (*at >= m->lo && *at < m->hi && *len <= m->hi - *at)
+			err = 0;
+	}
+	close_file(&o);
+	return err;
+}

@@ -14,4 +14,8 @@ struct ppa_symtab;
  * may be empty), -EFBIG beyond the cap, -ENOMEM; *out is empty then. Context: server. */
 int ppa_symload(const struct ppa_module *m, struct ppa_symtab *out) PPA_CTX_SERVER;
 
+/* Where a section of the module's file is mapped: its runtime address and length. 0, or -ENOENT when the file or the
+ * section cannot be had, or lies outside the module. Context: server. */
+int ppa_symload_section(const struct ppa_module *m, const char *name, uintptr_t *at, size_t *len) PPA_CTX_SERVER;
+
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// link: unwind/cfi.c unwind/cfi_program.c unwind/expr.c unwind/memory.c unwind/rowcache.c agent/base/sys.c
+// link: unwind/cfi.c unwind/unindexed.c unwind/cfi_program.c unwind/expr.c unwind/memory.c unwind/rowcache.c agent/base/sys.c
 /* Promise: each call frame instruction does what DWARF says, in modules read in place and by copies alike.
  * Promise: whatever bytes a table consists of, nothing is read outside it and the answer is an error or a row.
  * Promise: expressions compute what DWARF says, and end. */

@@ -26,7 +26,7 @@ type workload struct {
 
 const (
 	oneCPU        = 1 // where a single-threaded program is held; the driver's own threads are free to go elsewhere
-	cpuWork       = "200000"
+	cpuWork       = "100000"
 	threadsWork   = "400000"
 	creations     = 10000
 	starts        = 500
@@ -36,7 +36,7 @@ const (
 func workloads() []*workload {
 	always := func(v *variant) bool { return v.name != vEmpty }
 	return []*workload{
-		{name: "cpu", what: "one thread, recursion 20 deep, fixed work", unit: "ms", scale: 1e3, rounds: 21, suits: always,
+		{name: "cpu", what: "one thread, recursion 20 deep, fixed work", unit: "ms", scale: 1e3, rounds: 61, suits: always,
 			run:  gated(oneCPU, 1, "\n", programs+"/cpu", "1", cpuWork),
 			bars: func(r *results) []bar { return []bar{r.bar(v100, 1.01), r.bar(v1000, 1.03)} }},
 		{name: "threads200", what: "the same work divided among 200 threads", unit: "ms", scale: 1e3, rounds: 15, suits: always,
