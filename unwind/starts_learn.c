@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Learning where functions begin: where a direct call into the segment goes (E8 and a distance; what merely looks like
- * one goes astray mostly), or a jump to what looks like a beginning; what has its address taken, in code or by a relocation of data, and what a symbol names. Text
+ * Learning where functions begin: where a direct call into the segment goes (E8 and a distance), or a jump to what looks like a beginning; what has its address taken, in code or by a relocation of data, and what a symbol names. Text
  * is read with process_vm_readv, so code that may only be executed costs the guesses their help and nothing else. */
 #include <elf.h>
 #include <stdbool.h>
@@ -17,7 +16,7 @@
 
 enum {
 	TEXT_MAX = 8 << 20,
-	PIECE = 16 << 10,
+	ALIGNMENT = 16,
 	CALL_BYTES = 5,
 	LEA_BYTES = 7,
 	HDR_BYTES = 12,		   /* of .eh_frame_hdr before its index */
@@ -43,6 +42,11 @@ static void mark(struct text *t, uintptr_t at)
 		t->bits[(at - t->lo) / 64] |= UINT64_C(1) << ((at - t->lo) % 64);
 }
 
+static bool is_marked(const struct text *t, uintptr_t at)
+{
+	return t->bits[(at - t->lo) / 64] >> ((at - t->lo) % 64) & 1;
+}
+
 /* Length of the instruction at p if it is a call, a jump or a load of an address, with a distance at its end; else 0. */
 static int refers(const uint8_t *p)
 {
@@ -53,42 +57,53 @@ static int refers(const uint8_t *p)
 }
 
 /* Is there what a function begins with, and next to nothing else? Most jumps stay inside their function. */
-static bool is_prologue(uintptr_t at)
+static bool is_prologue(const uint8_t *p)
 {
-	uint8_t p[4] = {0};
-
-	if (ppa_sys_read_memory(p, at, sizeof(p)) != sizeof(p))
-		return false;
 	return p[0] == 0x53 || p[0] == 0x55 || (p[0] == 0x41 && p[1] >= 0x54 && p[1] <= 0x57) ||
 	       (p[0] == 0xf3 && p[1] == 0x0f && p[2] == 0x1e && p[3] == 0xfa) ||
 	       (p[0] == 0x48 && (p[1] == 0x81 || p[1] == 0x83) && p[2] == 0xec);
 }
 
+/* Compilers align functions; those of assembly come behind a return or padding. */
+static bool is_separate(const struct text *t, const uint8_t *code, uintptr_t at)
+{
+	uint8_t before = at > t->lo ? code[at - t->lo - 1] : 0xc3;
+
+	return at % ALIGNMENT == 0 || before == 0xc3 || before == 0x90 || before == 0xcc || before == 0xf4;
+}
+
+/* What is referred to once and from nowhere else may be two bytes that look like an instruction. */
+static void consider(struct text *t, struct text *once, const uint8_t *code, uintptr_t at)
+{
+	if (is_separate(t, code, at) || is_marked(once, at))
+		mark(t, at);
+	mark(once, at);
+}
+
 static void mark_referred(struct text *t)
 {
-	uint8_t *buf = ppa_vheap_malloc(PIECE);
-	uintptr_t at = t->lo;
+	size_t len = t->hi - t->lo;
+	uint8_t *code = ppa_vheap_malloc(len);
+	struct text once = {t->lo, t->hi, ppa_vheap_calloc(1, bits_bytes(t))};
 
-	while (buf && at < t->hi) {
-		long n = ppa_sys_read_memory(buf, at, t->hi - at < PIECE ? t->hi - at : PIECE);
+	if (!code || !once.bits || ppa_sys_read_memory(code, t->lo, len) != (long)len)
+		goto out;
+	for (size_t i = 0; i + LEA_BYTES <= len; i++) {
+		int n = refers(code + i);
+		int32_t distance;
+		uintptr_t to;
 
-		if (n <= LEA_BYTES)
-			break;
-		for (long i = 0; i + LEA_BYTES <= n; i++) {
-			int len = refers(buf + i);
-			int32_t distance;
-			uintptr_t to;
-
-			if (!len)
-				continue;
-			memcpy(&distance, buf + i + len - 4, sizeof(distance));
-			to = at + (uintptr_t)(i + len) + (uintptr_t)(intptr_t)distance;
-			if (to >= t->lo && to < t->hi && (buf[i] != 0xe9 || is_prologue(to)))
-				mark(t, to);
-		}
-		at += (uintptr_t)n - (LEA_BYTES - 1);
+		if (!n)
+			continue;
+		memcpy(&distance, code + i + n - 4, sizeof(distance));
+		to = t->lo + i + (size_t)n + (uintptr_t)(intptr_t)distance;
+		if (to < t->lo || to + LEA_BYTES > t->hi || (code[i] == 0xe9 && !is_prologue(code + (to - t->lo))))
+			continue;
+		consider(t, &once, code, to);
 	}
-	ppa_vheap_free(buf);
+out:
+	ppa_vheap_free(code);
+	ppa_vheap_free(once.bits);
 }
 
 /* The value of a tag of the dynamic section, 0 if it has none. */

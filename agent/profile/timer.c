@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <errno.h>
 #include <sys/syscall.h>
 #include <time.h>
 
@@ -92,6 +93,14 @@ static bool is_stack_too_small(const struct ppa_thread *t)
 	return t->stack_bytes && t->stack_bytes < STACK_BYTES_MIN;
 }
 
+/* A thread that ended under our hands is no failure: the scan retires it, and there is nothing to tell anyone. */
+static bool is_gone(const struct ppa_thread *t)
+{
+	pid_t tid = atomic_load_explicit(&t->tid, memory_order_relaxed);
+
+	return ppa_syscall(SYS_tgkill, ppa_sys_getpid(), tid, 0, 0, 0, 0) == -ESRCH;
+}
+
 void ppa_timer_set(struct ppa_thread *t, uint64_t period_ns)
 {
 	int err;
@@ -120,6 +129,8 @@ void ppa_timer_set(struct ppa_thread *t, uint64_t period_ns)
 		arm(t, period_ns);
 		return;
 	}
+	if (err == -EINVAL && is_gone(t))
+		return;
 	if (!t->timer_failed)
 		ppa_stat_add(PPA_STAT_TIMER_FAILED, 1);
 	t->timer_failed = true;

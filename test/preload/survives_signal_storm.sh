@@ -57,6 +57,7 @@ open_gate
 finish
 cat "$TMP/out" "$TMP/err" | note
 [ "$STATUS" = 0 ] || fail "status $STATUS"
+agent_lines 1
 [ -s "$TMP/profile" ] || fail "not one profile was taken"
 # The last one may be cut off by the end.
 [ "$(wc -l 2>/dev/null <"$TMP/refused" || echo 0)" -le 1 ] || fail "profiles were refused"
