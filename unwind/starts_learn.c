@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Learning where functions begin: where a direct call into the segment goes (E8 and a distance), or a jump to what looks like a beginning; what has its address taken, in code or by a relocation of data, and what a symbol names. Text
- * is read with process_vm_readv, so code that may only be executed costs the guesses their help and nothing else. */
+ * Learning where functions begin: where a direct call inside the segment goes, or a jump to what looks like a beginning;
+ * what has its address taken, in code or by a relocation of data; and what a symbol names. Code is not decoded but
+ * searched for the bytes of such instructions, so what is found once must also stand where functions do. It is read with
+ * process_vm_readv: code that may only be executed costs the guesses their help and nothing else. */
 #include <elf.h>
 #include <stdbool.h>
 #include <string.h>

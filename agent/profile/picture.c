@@ -13,6 +13,7 @@
 #include "agent/profile/collect.h"
 #include "agent/profile/marker.h"
 #include "unwind/modules.h"
+#include "unwind/starts.h"
 #include "unwind/symbols.h"
 #include "unwind/unwind.h"
 
@@ -236,11 +237,14 @@ static uint32_t name_address(struct ppa_picture *p, const struct ppa_text_segmen
 		return function_of(p, marker, "");
 	if (!seg)
 		return function_of(p, "[unknown code]", "");
-	if (ppa_symbols_lookup(seg->module, address, &sym) == 0) {
+	start = ppa_starts_find(address);
+	/* Assembly often gives its symbols no size; they end where the next function is known to begin. */
+	if (ppa_symbols_lookup(seg->module, address, &sym) == 0 && (sym.size || start <= sym.address)) {
 		ppa_symbols_demangle(sym.name, name, NAME_BYTES);
 		return function_of(p, *name ? name : sym.name, sym.name);
 	}
-	start = ppa_unwind_function_start(address);
+	if (!start)
+		start = ppa_unwind_function_start(address);
 	ppa_symbols_fallback(seg->module, start ? start : address, name, NAME_BYTES);
 	return function_of(p, name, "");
 }

@@ -3,10 +3,10 @@
  * The value of a timer: a magic number, the slot's generation, its index. 16 + 16 + 32 bits. */
 #include "agent/profile/timer.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <errno.h>
 #include <sys/syscall.h>
 #include <time.h>
 

@@ -1,0 +1,24 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Promise: at 99.9 % of all instructions inside a libc without unwind tables (Debian's musl) a stack is whole and right,
+# for programs with and without frame pointers, and with and without an index of their own tables.
+. test/lib.sh
+need musl-gcc
+mkdir "$TMP/kernel"
+for d in linux asm-generic; do ln -s "/usr/include/$d" "$TMP/kernel/$d"; done
+ln -s "/usr/include/$(gcc -print-multiarch)/asm" "$TMP/kernel/asm"
+walker=()
+for f in unwind/*.c agent/base/{sys,vheap,stats}.c; do
+	case ${f##*/} in libunwind.c | demangle.c | debugdata.c | symbols.c | functions.c | bt_alloc.c) ;; *) walker+=("$f") ;; esac
+done
+for options in "-O2" "-O0 -fno-omit-frame-pointer" "-O2 -Wl,--eh-frame-hdr"; do
+	# shellcheck disable=SC2086
+	musl-gcc $options -g -w -std=gnu11 -D_GNU_SOURCE -I. -I"$TMP/kernel" -o "$TMP/step" test/preload/musl/singlestep.c \
+		"${walker[@]}" 2>"$TMP/log" || fail "does not compile: $(head -5 "$TMP/log")"
+	"$TMP/step" >"$TMP/out" || fail "$options: status $?"
+	read -r steps wrong <"$TMP/out"
+	echo "$options: $wrong of $steps walks wrong"
+	[ "$steps" -gt 100000 ] || fail "only $steps steps"
+	[ $((wrong * 1000)) -le "$steps" ] || fail "$options: $wrong of $steps walks are wrong"
+done
