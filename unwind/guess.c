@@ -222,7 +222,7 @@ PPA_CTX_SIGNAL static bool by_code(struct ppa_walk *w, const struct ppa_code *se
 		return false;
 	bytes = ppa_arch_frame_bytes(code, pc - start);
 	for (int32_t more = 0; bytes >= 0 && more <= MAX_PUSHED_BYTES; more += WORD)
-		if (by_distance(w, segment, start, (uintptr_t)(bytes + more), end))
+		if (by_distance(w, segment, start, (uintptr_t)bytes + (uintptr_t)more, end))
 			return true;
 	/* The function may be one that another jumps to as its last act; then the call went there. */
 	return bytes >= 0 && by_distance(w, segment, 0, (uintptr_t)bytes, end);
