@@ -19,7 +19,7 @@
 #include "agent/base/lock.h"
 #include "agent/base/sys.h"
 #include "agent/base/thread.h"
-#include "agent/profile/collect.h"
+#include "agent/snapshot/collect.h"
 #include "http/civetweb_embed.h"
 #include "http/gate.h"
 #include "http/net.h"

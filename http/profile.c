@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "agent/profile/collect.h"
-#include "agent/profile/snapshot.h"
+#include "agent/snapshot/collect.h"
+#include "agent/snapshot/snapshot.h"
 #include "http/civetweb_embed.h"
 #include "http/query.h"
 #include "http/reply.h"

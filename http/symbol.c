@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "agent/base/vheap.h"
-#include "agent/profile/collect.h"
+#include "agent/snapshot/collect.h"
 #include "http/civetweb_embed.h"
 #include "http/reply.h"
 #include "http/routes.h"

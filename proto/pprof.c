@@ -18,7 +18,7 @@
 #include <errno.h>
 #include <pb_encode.h>
 
-#include "agent/profile/snapshot.h"
+#include "agent/snapshot/snapshot.h"
 #include "proto/gzip.h"
 #include "proto/profile.pb.h"
 #include "proto/sink.h"

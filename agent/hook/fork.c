@@ -19,7 +19,7 @@
 #include "agent/base/self.h"
 #include "agent/base/sys.h"
 #include "agent/hook/fork.h"
-#include "agent/profile/threads.h"
+#include "agent/thread/threads.h"
 
 static void (*child_handler)(void);
 

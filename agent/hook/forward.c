@@ -9,7 +9,7 @@
 
 #include "agent/base/real.h"
 #include "agent/base/sampling_signal.h"
-#include "agent/profile/cpu.h"
+#include "agent/cpu/cpu.h"
 
 enum { NSIGNALS = 65 };
 

@@ -9,7 +9,7 @@
 
 #include "agent/base/real.h"
 #include "agent/base/self.h"
-#include "agent/profile/threads.h"
+#include "agent/thread/threads.h"
 
 static void *thread_main(void *p)
 {

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "agent/profile/snapshot.h"
+#include "agent/snapshot/snapshot.h"
 #include "proto/pprof.h"
 #include "proto/sink.h"
 #include "proto/utf8.h"

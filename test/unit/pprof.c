@@ -17,7 +17,7 @@
 #include <zlib.h>
 #include <cmocka.h>
 
-#include "agent/profile/snapshot.h"
+#include "agent/snapshot/snapshot.h"
 #include "proto/pprof.h"
 #include "proto/sink.h"
 #include "test/fakes/vheap.h"

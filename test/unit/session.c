@@ -1,4 +1,4 @@
-// link: agent/profile/session.c agent/profile/session_settle.c agent/profile/stacktab.c agent/profile/labels.c agent/profile/marker.c agent/profile/random.c agent/base/vheap.c agent/base/sys.c agent/base/stats.c
+// link: agent/cpu/session.c agent/cpu/session_settle.c agent/cpu/stacktab.c agent/profile/labels.c agent/profile/marker.c agent/profile/random.c agent/base/vheap.c agent/base/sys.c agent/base/stats.c
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Promise: a session counts its own period's worth of every thread's CPU time, no more and no less, within its own
@@ -16,8 +16,8 @@
 #include "agent/base/vheap.h"
 #include "agent/profile/marker.h"
 #include "agent/profile/random.h"
-#include "agent/profile/session.h"
-#include "agent/profile/threads.h"
+#include "agent/cpu/session.h"
+#include "agent/thread/threads.h"
 #include "unwind/modules.h"
 
 enum { MS = 1000 * 1000 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/profile/stacktab.h"
+#include "agent/cpu/stacktab.h"
 
 #include <string.h>
 

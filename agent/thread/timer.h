@@ -5,8 +5,8 @@
  *
  * The kernel delivers on its tick (CONFIG_HZ) and reports what it skipped as si_overrun; the first expiry is drawn
  * uniformly from (0, period], without which a thread shorter than a period would never be seen (D5). */
-#ifndef PPA_PROFILE_TIMER_H
-#define PPA_PROFILE_TIMER_H
+#ifndef PPA_THREAD_TIMER_H
+#define PPA_THREAD_TIMER_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -4,8 +4,8 @@
  * side of the ring: filled by the drainer alone, read by the snapshot, freed as a whole with the session, so that a
  * profile of two hours needs the memory of its distinct stacks and nothing is left behind.
  * Full (PPA_STACKTAB_MAX_BYTES, or no memory): what is known goes on counting, new stacks fold into [other stacks]. */
-#ifndef PPA_PROFILE_STACKTAB_H
-#define PPA_PROFILE_STACKTAB_H
+#ifndef PPA_CPU_STACKTAB_H
+#define PPA_CPU_STACKTAB_H
 
 #include <stddef.h>
 #include <stdint.h>

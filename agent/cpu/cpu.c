@@ -7,7 +7,7 @@
  * calls. A weight above two ticks is charged to [signals blocked] only when the context shows the way out of
  * rt_sigprocmask: on a shared virtual machine 6 % of redis-server's samples weighed more than two ticks because the
  * host had held the tick back, and that time belongs where it was spent, as does a long system call's. */
-#include "agent/profile/cpu.h"
+#include "agent/cpu/cpu.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -22,8 +22,8 @@
 #include "agent/base/sampling_signal.h"
 #include "agent/base/stats.h"
 #include "agent/base/sys.h"
-#include "agent/profile/threads.h"
-#include "agent/profile/timer.h"
+#include "agent/thread/threads.h"
+#include "agent/thread/timer.h"
 
 #if defined(__x86_64__)
 #include "agent/base/interrupted_x86_64.h"

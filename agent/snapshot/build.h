@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * From a closed session to a snapshot: addresses become locations, functions and mappings. */
-#ifndef PPA_PROFILE_BUILD_H
-#define PPA_PROFILE_BUILD_H
+#ifndef PPA_SNAPSHOT_BUILD_H
+#define PPA_SNAPSHOT_BUILD_H
 
 #include "agent/base/attr.h"
 

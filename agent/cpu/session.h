@@ -8,8 +8,8 @@
  * samples of a thread is its CPU time divided by the period, however short the thread.
  *
  * What no sample covered is settled against the threads' CPU clocks at the end: see session_settle.c. */
-#ifndef PPA_PROFILE_SESSION_H
-#define PPA_PROFILE_SESSION_H
+#ifndef PPA_CPU_SESSION_H
+#define PPA_CPU_SESSION_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,10 +17,10 @@
 
 #include "agent/base/attr.h"
 #include "agent/base/stats.h"
-#include "agent/profile/cpu.h"
+#include "agent/cpu/cpu.h"
 #include "agent/profile/labels.h"
 #include "agent/profile/marker.h"
-#include "agent/profile/stacktab.h"
+#include "agent/cpu/stacktab.h"
 
 struct ppa_module_table;
 

@@ -2,14 +2,14 @@
  *
  * A snapshot under construction: growing tables, deduplicated as profile.proto wants them. Every kind of profile is
  * drawn through this; what it cannot get memory for it remembers, and finish says so. */
-#ifndef PPA_PROFILE_PICTURE_H
-#define PPA_PROFILE_PICTURE_H
+#ifndef PPA_SNAPSHOT_PICTURE_H
+#define PPA_SNAPSHOT_PICTURE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "agent/base/attr.h"
-#include "agent/profile/snapshot.h"
+#include "agent/snapshot/snapshot.h"
 
 struct ppa_module_table;
 struct ppa_picture;

@@ -12,7 +12,7 @@
 #include "agent/base/sys.h"
 #include "agent/base/thread.h"
 #include "agent/base/vheap.h"
-#include "agent/profile/threads.h"
+#include "agent/thread/threads.h"
 
 enum { DIR_BYTES = 16 << 10 };
 

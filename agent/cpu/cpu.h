@@ -5,8 +5,8 @@
  * The handler weighs the sample with (1 + si_overrun) periods, walks the stack into a buffer of the agent's (not on
  * the interrupted stack), and appends both to a ring; a server thread drains the rings into the sessions. A full ring
  * or no free buffer costs the stack, never the weight: that is counted and shown as [lost samples]. */
-#ifndef PPA_PROFILE_CPU_H
-#define PPA_PROFILE_CPU_H
+#ifndef PPA_CPU_CPU_H
+#define PPA_CPU_CPU_H
 
 #include <signal.h>
 #include <stdbool.h>

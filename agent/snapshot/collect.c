@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A CPU profile from the server's side: open a session, wait and keep the sampler going, close, build the snapshot. */
-#include "agent/profile/collect.h"
+#include "agent/snapshot/collect.h"
 
 #include <errno.h>
 #include <string.h>
@@ -11,10 +11,10 @@
 #include "agent/base/lock.h"
 #include "agent/base/sys.h"
 #include "agent/base/vheap.h"
-#include "agent/profile/build.h"
+#include "agent/snapshot/build.h"
 #include "agent/profile/marker.h"
-#include "agent/profile/sampler.h"
-#include "agent/profile/session.h"
+#include "agent/cpu/sampler.h"
+#include "agent/cpu/session.h"
 #include "unwind/modules.h"
 #include "unwind/symbols.h"
 

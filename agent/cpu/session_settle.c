@@ -18,8 +18,8 @@
 #include "agent/base/sys.h"
 #include "agent/base/thread.h"
 #include "agent/profile/marker.h"
-#include "agent/profile/session.h"
-#include "agent/profile/threads.h"
+#include "agent/cpu/session.h"
+#include "agent/thread/threads.h"
 #include "unwind/modules.h"
 
 /* Beyond this a rest is no longer what delayed ticks explain: four ticks of CONFIG_HZ=100, or four periods. */

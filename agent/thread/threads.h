@@ -6,8 +6,8 @@
  * before us or came by raw clone are adopted by a scan of /proc/self/task. The kernel timer is created and deleted by
  * whoever holds the slot's claim: the thread itself at birth and end, a server thread for all others. Nobody waits for
  * a claim; a thread that ends while a server thread holds it leaves the clean-up to that thread. */
-#ifndef PPA_PROFILE_THREADS_H
-#define PPA_PROFILE_THREADS_H
+#ifndef PPA_THREAD_THREADS_H
+#define PPA_THREAD_THREADS_H
 
 #include <signal.h>
 #include <stdatomic.h>

@@ -3,8 +3,8 @@
  * The waist: everything an encoder needs, as plain immutable data. Collectors build one, encoders read it, nobody
  * keeps a pointer into it. Ids are indices: location i has profile.proto id i + 1, and so on. Order is the order of
  * first use, so ids are dense and sequential, as Parca demands. */
-#ifndef PPA_PROFILE_SNAPSHOT_H
-#define PPA_PROFILE_SNAPSHOT_H
+#ifndef PPA_SNAPSHOT_SNAPSHOT_H
+#define PPA_SNAPSHOT_SNAPSHOT_H
 
 #include <stdbool.h>
 #include <stddef.h>

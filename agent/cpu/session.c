@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/profile/session.h"
+#include "agent/cpu/session.h"
 
 #include <string.h>
 #include <time.h>
@@ -9,7 +9,7 @@
 #include "agent/base/vheap.h"
 #include "agent/profile/marker.h"
 #include "agent/profile/random.h"
-#include "agent/profile/threads.h"
+#include "agent/thread/threads.h"
 #include "unwind/modules.h"
 
 enum { FIRST_THREADS = 64 };

@@ -3,15 +3,15 @@
  * Slots live in one mapping that is never unmapped, so a late signal may look at any of them at any time. The free
  * list is a Treiber stack whose head carries a counter against ABA. The table being full means threads without a
  * timer, counted; their CPU time still reaches the profile as [not sampled] (see session.c). */
-#include "agent/profile/threads.h"
+#include "agent/thread/threads.h"
 
 #include <errno.h>
 #include <string.h>
 
 #include "agent/base/self.h"
 #include "agent/base/sys.h"
-#include "agent/profile/cpu.h"
-#include "agent/profile/timer.h"
+#include "agent/cpu/cpu.h"
+#include "agent/thread/timer.h"
 
 enum { PAGE = 4096 };
 

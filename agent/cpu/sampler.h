@@ -3,8 +3,8 @@
  * The one sampler behind all CPU profiles: it runs while at least one session is open, at the highest rate any of them
  * asked for. It has no thread: whoever waits for a session's end calls tick now and then, and the first to get the
  * lock works for all. Timers, rings and their memory are gone with the last session. */
-#ifndef PPA_PROFILE_SAMPLER_H
-#define PPA_PROFILE_SAMPLER_H
+#ifndef PPA_CPU_SAMPLER_H
+#define PPA_CPU_SAMPLER_H
 
 #include <stdbool.h>
 #include <stdint.h>

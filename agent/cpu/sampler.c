@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/profile/sampler.h"
+#include "agent/cpu/sampler.h"
 
 #include <errno.h>
 #include <string.h>
@@ -9,11 +9,11 @@
 #include "agent/base/log.h"
 #include "agent/base/sampling_signal.h"
 #include "agent/base/sys.h"
-#include "agent/profile/collect.h"
-#include "agent/profile/cpu.h"
-#include "agent/profile/session.h"
-#include "agent/profile/threads.h"
-#include "agent/profile/timer.h"
+#include "agent/snapshot/collect.h"
+#include "agent/cpu/cpu.h"
+#include "agent/cpu/session.h"
+#include "agent/thread/threads.h"
+#include "agent/thread/timer.h"
 #include "unwind/modules.h"
 #include "unwind/starts.h"
 #include "unwind/unindexed.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The one door from the server into the agent: start, wait, take what was measured. */
-#ifndef PPA_PROFILE_COLLECT_H
-#define PPA_PROFILE_COLLECT_H
+#ifndef PPA_SNAPSHOT_COLLECT_H
+#define PPA_SNAPSHOT_COLLECT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/profile/build.h"
+#include "agent/snapshot/build.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -9,8 +9,8 @@
 #include "agent/base/stats.h"
 #include "agent/base/sys.h"
 #include "agent/base/vheap.h"
-#include "agent/profile/picture.h"
-#include "agent/profile/session.h"
+#include "agent/snapshot/picture.h"
+#include "agent/cpu/session.h"
 #include "unwind/modules.h"
 #include "unwind/symbols.h"
 

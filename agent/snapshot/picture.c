@@ -2,7 +2,7 @@
  *
  * Tables are plain arrays that double; three hash indices find duplicates: segment start -> mapping, address ->
  * location, names -> function. The indices die with the picture, the arrays become the snapshot's. */
-#include "agent/profile/picture.h"
+#include "agent/snapshot/picture.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "agent/base/vheap.h"
-#include "agent/profile/collect.h"
+#include "agent/snapshot/collect.h"
 #include "agent/profile/marker.h"
 #include "unwind/modules.h"
 #include "unwind/starts.h"

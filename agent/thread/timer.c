@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The value of a timer: a magic number, the slot's generation, its index. 16 + 16 + 32 bits. */
-#include "agent/profile/timer.h"
+#include "agent/thread/timer.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -14,7 +14,7 @@
 #include "agent/base/stats.h"
 #include "agent/base/sys.h"
 #include "agent/profile/random.h"
-#include "agent/profile/threads.h"
+#include "agent/thread/threads.h"
 
 /* struct sigevent as the kernel reads it on 64-bit processors; libc's hides the thread id behind varying names. */
 struct kernel_sigevent {
