@@ -220,8 +220,11 @@ fuzz: $(B)/.bootstrap-test
 .PHONY: fuzz-programs
 fuzz-programs: $(FUZZ)
 
-bench: $(B)/.bootstrap-test $(LIB) $(BENCH) $(VICTIMS)
-	LIB=$(abspath $(LIB)) VICTIMS=$(B)/victims OUT=$(OUT) T="$(T)" scripts/bench
+$(B)/.bootstrap-bench: scripts/bootstrap
+	scripts/bootstrap bench
+
+bench: $(B)/.bootstrap-bench $(LIB) $(BENCH)
+	LIB=$(abspath $(LIB)) OUT=$(OUT) T="$(T)" scripts/bench
 
 torture: $(B)/.bootstrap-test $(LIB) $(PRELOAD) $(TORTURE) $(VICTIMS)
 	+$(MAKE) --no-print-directory VARIANT=fuzz $(B)/fuzz/walk

@@ -41,6 +41,11 @@ static const struct setting settings[] = {
 	 "programs that do not listen, comma separated; the default names the usual shells and init shims"},
 	{"CPU_HZ", NUMBER, offsetof(struct ppa_config, cpu_hz), "100", 1, 1000, NULL, NULL,
 	 "CPU samples a second of CPU time and thread, where a request has no `hz=`"},
+	{"HEAP_RATE", NUMBER, offsetof(struct ppa_config, heap_rate), "524288", 0, 1 << 30, NULL, NULL,
+	 "mean number of allocated bytes between two samples of the heap profile; 1 records every allocation, 0 none"},
+	{"MAX_MEMORY", NUMBER, offsetof(struct ppa_config, max_memory_mib), "64", 1, 1 << 20, NULL, NULL,
+	 "MiB that profiles may keep for good; near it the heap is sampled more thinly and new stacks are charged to "
+	 "`[other stacks]`"},
 	{"LOG", FLAG, offsetof(struct ppa_config, quiet), "info", 0, 0, "quiet", NULL,
 	 "`info` or `quiet`: whether the agent may write its line to standard error"},
 };

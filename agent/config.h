@@ -16,6 +16,8 @@ struct ppa_config {
 	char addr_file[PPA_CONFIG_TEXT_MAX]; /* PPROF_ADDR_FILE; "" is none */
 	char skip[PPA_CONFIG_TEXT_MAX];	     /* PPROF_SKIP: programs that do not listen, comma separated */
 	int cpu_hz;			     /* PPROF_CPU_HZ */
+	int heap_rate;			     /* PPROF_HEAP_RATE, bytes */
+	int max_memory_mib;		     /* PPROF_MAX_MEMORY */
 	bool quiet;			     /* PPROF_LOG=quiet */
 };
 

@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "agent/base/budget.h"
 #include "agent/base/log.h"
 #include "agent/base/real.h"
 #include "agent/base/sampling_signal.h"
@@ -18,10 +19,14 @@
 #include "agent/base/thread.h"
 #include "agent/base/vheap.h"
 #include "agent/config.h"
+#include "agent/heap/heap.h"
+#include "agent/heap/mmap.h"
 #include "agent/hook/fork.h"
 #include "agent/snapshot/collect.h"
 #include "agent/cpu/cpu.h"
 #include "agent/profile/random.h"
+#include "agent/profile/ready.h"
+#include "agent/profile/unloads.h"
 #include "agent/cpu/sampler.h"
 #include "agent/thread/threads.h"
 #include "http/server.h"
@@ -60,12 +65,23 @@ static bool is_shim(void)
 	return ppa_config_lists(config.skip, program_file) || ppa_config_lists(config.skip, program_name);
 }
 
+/* Below this rate the first allocations of a program matter to whoever set it. */
+enum { FINE_HEAP_RATE = 64 << 10, READY_MS = 20 };
+
+/* Heap sampling begins with the program, and its stacks need what a profile needs. */
+static void begin(void)
+{
+	if (ppa_heap_rate())
+		ppa_ready_prepare();
+}
+
 static void start_server(bool is_fork_child)
 {
 	struct ppa_server_options o = {
 		.addr = config.addr,
 		.addr_file = config.addr_file,
 		.program = program_name,
+		.begin = begin,
 		.is_fork_child = is_fork_child,
 	};
 	int err = ppa_server_start(&o);
@@ -79,7 +95,10 @@ static void fork_child(void)
 {
 	ppa_vheap_reset();
 	ppa_thread_reset();
+	ppa_heap_reset();
+	ppa_ready_reset();
 	ppa_modules_reset();
+	ppa_unloads_reset();
 	ppa_symbols_reset();
 	ppa_collect_reset();
 	ppa_sampler_reset();
@@ -112,6 +131,17 @@ static bool is_usable(void)
 	return true;
 }
 
+static void start_heap(void)
+{
+	ppa_budget_set((uint64_t)config.max_memory_mib << 20);
+	if (ppa_heap_start((uint64_t)config.heap_rate))
+		ppa_log("out of memory: no heap profile");
+	else if (config.heap_rate)
+		ppa_unloads_start();
+	if (config.heap_rate && ppa_mmap_start())
+		ppa_log("out of memory: no mmap profile");
+}
+
 /* A mask inherited over exec may block everything. */
 static void free_own_signal(void)
 {
@@ -137,7 +167,10 @@ __attribute__((constructor)) static void init(void)
 		ppa_threads_adopt_main((uintptr_t)environ);
 		ppa_collect_set_default_hz(config.cpu_hz);
 		ppa_fork_on_child(fork_child);
+		start_heap();
 		start_server(false);
+		if (config.heap_rate && config.heap_rate < FINE_HEAP_RATE)
+			ppa_ready_wait(READY_MS);
 	}
 	errno = saved;
 }

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The page at /debug/pprof/. Tools scrape its table with a regular expression, so a row keeps Go's exact shape; all the
- * rest is for people. It is made from the table of routes, needs no script, no font and no second request. */
+ * rest is for people. It is made from the tables of routes and kinds, merged by name, and needs no script, no font and no
+ * second request. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/snapshot/kinds.h"
 #include "http/reply.h"
 #include "http/routes.h"
 #include "proto/sink.h"
@@ -36,31 +39,58 @@ static void add(struct ppa_sink *s, const char *text)
 	ppa_sink_write(s, text, strlen(text));
 }
 
-static void add_row(struct ppa_sink *s, const char *name, unsigned long long count)
-{
-	char row[160];
+struct entry {
+	const char *name, *help;
+	uint64_t count;
+};
 
-	snprintf(row, sizeof(row), "<tr><td>%llu</td><td><a href='%s?debug=1'>%s</a></td></tr>\n", count, name, name);
-	add(s, row);
+/* Walks both tables at once. */
+struct walk {
+	size_t route, kind;
+};
+
+/* The next entry by name; false after the last. */
+static bool next(struct walk *at, struct entry *out)
+{
+	const struct ppa_route *route = ppa_routes_at(at->route);
+	const struct ppa_kind *kind = ppa_kinds_at(at->kind);
+
+	while (route && !route->help)
+		route = ppa_routes_at(++at->route);
+	if (!route && !kind)
+		return false;
+	if (!route || (kind && strcmp(kind->name, route->name) < 0)) {
+		*out = (struct entry){kind->name, kind->help, kind->count()};
+		at->kind++;
+	} else {
+		*out = (struct entry){route->name, route->help, 0};
+		at->route++;
+	}
+	return true;
 }
 
 static void build(struct ppa_sink *s)
 {
-	const struct ppa_route *route;
+	struct walk at = {0, 0};
+	struct entry e;
+	char row[160];
 
 	add(s, page_top);
-	for (size_t i = 0; (route = ppa_routes_at(i)); i++) {
-		if (route->help)
-			add_row(s, route->name, 0);
+	while (next(&at, &e)) {
+		snprintf(row, sizeof(row), "<tr><td>%" PRIu64 "</td><td><a href='%s?debug=1'>%s</a></td></tr>\n",
+			 e.count, e.name, e.name);
+		add(s, row);
 	}
-	add(s, "</table>\n<p>Profile Descriptions:</p>\n<ul>\n");
-	for (size_t i = 0; (route = ppa_routes_at(i)); i++) {
-		if (!route->help)
-			continue;
+	add(s, "</table>\n");
+	if (ppa_kinds_find("goroutine"))
+		add(s, "<a href=\"goroutine?debug=2\">full goroutine stack dump</a>\n");
+	add(s, "<p>Profile Descriptions:</p>\n<ul>\n");
+	at = (struct walk){0, 0};
+	while (next(&at, &e)) {
 		add(s, "<li><b>");
-		add(s, route->name);
+		add(s, e.name);
 		add(s, ":</b> ");
-		add(s, route->help);
+		add(s, e.help);
 		add(s, "</li>\n");
 	}
 	add(s, "</ul>\n</body>\n</html>\n");

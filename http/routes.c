@@ -7,28 +7,34 @@
  * rest stays reachable whatever scrapers do. Nothing queues here. */
 #include "http/routes.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
 
+#include "agent/snapshot/kinds.h"
 #include "http/civetweb_embed.h"
 #include "http/path.h"
+#include "http/query.h"
 #include "http/reply.h"
 
 enum { GET_HEAD = PPA_METHOD_GET | PPA_METHOD_HEAD, LOCATION_MAX = 1024 };
 
 static const struct ppa_route routes[] = {
-	{"", GET_HEAD, ppa_handle_index, PPA_TYPE_HTML, NULL, false},
+	{"", GET_HEAD, ppa_handle_index, PPA_TYPE_HTML, NULL, PPA_SHORT},
 	{"cmdline", GET_HEAD, ppa_handle_cmdline, PPA_TYPE_TEXT,
-	 "The command line of the program, arguments separated by NUL bytes.", false},
+	 "The command line of the program, arguments separated by NUL bytes.", PPA_SHORT},
 	{"profile", GET_HEAD, ppa_handle_profile, PPA_TYPE_BYTES,
 	 "CPU profile of all threads. Parameters: seconds (default 30), hz (samples a second of CPU time, 1 to 1000), "
 	 "labels=tid (tell threads apart). Open it with go tool pprof.",
-	 true},
+	 PPA_LONG},
 	{"symbol", GET_HEAD | PPA_METHOD_POST, ppa_handle_symbol, PPA_TYPE_TEXT,
-	 "Names of the functions at the addresses in the query or body, which are separated by plus signs.", false},
+	 "Names of the functions at the addresses in the query or body, which are separated by plus signs.", PPA_SHORT},
 	/* pprof's client asks for this name where it does not recognise the path of the profile. */
-	{"symbolz", GET_HEAD | PPA_METHOD_POST, ppa_handle_symbol, PPA_TYPE_TEXT, NULL, false},
+	{"symbolz", GET_HEAD | PPA_METHOD_POST, ppa_handle_symbol, PPA_TYPE_TEXT, NULL, PPA_SHORT},
 };
+
+/* Of all kinds. */
+static const struct ppa_route named = {"", GET_HEAD, ppa_handle_named, PPA_TYPE_BYTES, NULL, PPA_LONG_WITH_SECONDS};
 
 static struct {
 	_Atomic int collections, bodies; /* running now */
@@ -45,7 +51,7 @@ const struct ppa_route *ppa_routes_find(const char *name)
 		if (!strcmp(routes[i].name, name))
 			return &routes[i];
 	}
-	return NULL;
+	return ppa_kinds_find(name) ? &named : NULL;
 }
 
 enum ppa_routes_target ppa_routes_resolve(const char *path, const struct ppa_route **route)
@@ -104,13 +110,23 @@ static void run_counted(struct ppa_request *r, const struct ppa_route *route, _A
 	atomic_fetch_sub_explicit(running, 1, memory_order_relaxed);
 }
 
+static bool is_long(const struct ppa_request *r, const struct ppa_route *route)
+{
+	char unused[2];
+
+	if (r->method != PPA_METHOD_GET)
+		return false;
+	return route->length == PPA_LONG || (route->length == PPA_LONG_WITH_SECONDS &&
+					     ppa_query_get(r->query, "seconds", unused, sizeof(unused)) != -ENOENT);
+}
+
 static void run(struct ppa_request *r, const struct ppa_route *route)
 {
 	if (!(route->methods & r->method))
 		refuse_method(r, route->methods);
 	else if (r->method == PPA_METHOD_POST)
 		run_counted(r, route, &state.bodies, PPA_ROUTES_BODIES_MAX);
-	else if (route->is_collection && r->method == PPA_METHOD_GET)
+	else if (is_long(r, route))
 		run_counted(r, route, &state.collections, PPA_ROUTES_COLLECTIONS_MAX);
 	else
 		route->handle(r);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What there is below /debug/pprof/: one table that the dispatcher, the index page and the tests read. */
+ * What there is below /debug/pprof/: one table that the dispatcher, the index page and the tests read. The profiles of
+ * agent/snapshot/kinds.h share one route. */
 #ifndef PPA_HTTP_ROUTES_H
 #define PPA_HTTP_ROUTES_H
 
@@ -17,19 +18,26 @@
  * index, command line and error texts. */
 enum { PPA_ROUTES_COLLECTIONS_MAX = 18, PPA_ROUTES_BODIES_MAX = 4 };
 
+/* How long a GET may occupy its worker. */
+enum ppa_route_length {
+	PPA_SHORT,
+	PPA_LONG,
+	PPA_LONG_WITH_SECONDS, /* if it has a parameter seconds */
+};
+
 struct ppa_route {
 	const char *name; /* the path below the prefix, "" for the index */
 	unsigned methods; /* of enum ppa_method */
 	void (*handle)(struct ppa_request *r);
 	const char *type; /* Content-Type of its 200 */
 	const char *help; /* for the index; NULL: not listed there */
-	bool is_collection;
+	enum ppa_route_length length;
 };
 
-/* The routes in the order of the index (by name); NULL after the last. Context: any. */
+/* The routes but for the kinds of agent/snapshot/kinds.h, by name; NULL after the last. Context: any. */
 const struct ppa_route *ppa_routes_at(size_t i) PPA_CTX_ANY;
 
-/* The route of exactly this name, NULL if there is none. Context: any. */
+/* The route of exactly this name, a kind's included, NULL if there is none. Context: any. */
 const struct ppa_route *ppa_routes_find(const char *name) PPA_CTX_ANY;
 
 /* Where a path leads, as far as the path alone can tell. Context: any; pure. */
@@ -50,6 +58,7 @@ void ppa_routes_reset(void) PPA_CTX_CHILD;
 
 /* The handlers, each in the file of its name. Context: server. */
 void ppa_handle_index(struct ppa_request *r) PPA_CTX_SERVER;
+void ppa_handle_named(struct ppa_request *r) PPA_CTX_SERVER;
 void ppa_handle_cmdline(struct ppa_request *r) PPA_CTX_SERVER;
 void ppa_handle_profile(struct ppa_request *r) PPA_CTX_SERVER;
 void ppa_handle_symbol(struct ppa_request *r) PPA_CTX_SERVER;

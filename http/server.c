@@ -47,6 +47,7 @@ static struct {
 	/* written before the keeper starts, read by it alone */
 	char addr[TEXT_MAX], addr_file[TEXT_MAX], program[TEXT_MAX];
 	bool is_fork_child;
+	void (*begin)(void);
 	struct ppa_address address;
 	/* the keeper's own */
 	struct ppa_listener listener;
@@ -177,6 +178,8 @@ static bool open_epoll(void)
 static void *keeper(void *unused)
 {
 	(void)unused;
+	if (server.begin)
+		server.begin();
 	if (server.is_fork_child)
 		ppa_net_sleep_ms(FORK_CHILD_MS);
 	server.pid = ppa_sys_getpid();
@@ -218,6 +221,7 @@ int ppa_server_start(const struct ppa_server_options *o)
 	/* A name is for people: cut rather than refused. */
 	snprintf(server.program, sizeof(server.program), "%s", o->program);
 	server.is_fork_child = o->is_fork_child;
+	server.begin = o->begin;
 	return ppa_thread_spawn(keeper, NULL, KEEPER_STACK_BYTES, "pprof-keeper");
 }
 

@@ -5,9 +5,8 @@
  * wants room before it knows how much.
  *
  * Everything, zlib's own state included, is one owner's: the writer's, freed by close. The level
- * weighs the CPU we take from the target against the bytes on the wire. Measured on a made-up CPU
- * profile of 20,000 stacks of 40 frames, whole encoder, million instructions and KB: level 1 501
- * and 1288, 3 511 and 1268, 5 582 and 1244, 6 614 and 1236, 9 795 and 1229. Rejected: deflating
+ * weighs the CPU we take from the target, and the time somebody waits, against the bytes on the
+ * wire: thorough for what most profiles have, quick for the rest of a long one. Rejected: deflating
  * straight into the sink's memory, which saves one copy of the (small) result and would tie this
  * file to the sink's growth. */
 #include "proto/gzip.h"
@@ -22,6 +21,8 @@
 
 enum {
 	LEVEL = 5,
+	QUICK_LEVEL = 1,
+	QUICK_AFTER_BYTES = 256 << 10,
 	WINDOW_BITS = 15,
 	GZIP_CONTAINER = 16, /* added to the window bits */
 	MEM_LEVEL = 8,
@@ -32,7 +33,8 @@ struct ppa_gzip {
 	z_stream z;
 	struct ppa_sink *sink; /* not ours */
 	size_t nin;	       /* bytes waiting in in[] */
-	int err;	       /* sticky */
+	bool is_quick;
+	int err; /* sticky */
 	uint8_t in[BUFFER_BYTES];
 	uint8_t out[BUFFER_BYTES];
 };
@@ -60,6 +62,7 @@ struct ppa_gzip *ppa_gzip_open(struct ppa_sink *out)
 	g->z.zfree = give_back;
 	g->sink = out;
 	g->nin = 0;
+	g->is_quick = false;
 	g->err = 0;
 	if (deflateInit2(&g->z, LEVEL, Z_DEFLATED, WINDOW_BITS + GZIP_CONTAINER, MEM_LEVEL, Z_DEFAULT_STRATEGY) !=
 	    Z_OK) {
@@ -77,11 +80,15 @@ static void push(struct ppa_gzip *g, int flush)
 	g->z.avail_in = (uInt)g->nin;
 	g->nin = 0;
 	do {
+		bool hurries = !g->is_quick && g->z.total_in >= QUICK_AFTER_BYTES && flush == Z_NO_FLUSH;
 		int res;
 
 		g->z.next_out = g->out;
 		g->z.avail_out = BUFFER_BYTES;
-		res = deflate(&g->z, flush);
+		/* The first call compresses what is waiting by the old level; Z_BUF_ERROR: there was no room for all. */
+		res = hurries ? deflateParams(&g->z, QUICK_LEVEL, Z_DEFAULT_STRATEGY) : deflate(&g->z, flush);
+		if (hurries)
+			g->is_quick = res == Z_OK;
 		/* Z_BUF_ERROR: nothing to do, after an out[] that was filled exactly. */
 		if (res != Z_OK && res != Z_STREAM_END && res != Z_BUF_ERROR) {
 			g->err = -EIO;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * snapshot -> nanopb (field by field) -> gzip -> sink. The top message is written by hand, one
- * repeated field after the other; the messages inside it are nanopb's structs, so that this file
- * says which value goes where and nothing about wire types. Strings get their index when a message
- * first names them; the table itself goes last.
+ * repeated field after the other, and so are samples; the other messages inside it are nanopb's
+ * structs, so that this file says which value goes where and little about wire types. Strings get
+ * their index when a message first names them; the table itself goes last.
  *
  * Nothing of the size of the profile is held: nanopb asks every message twice, once for its length
  * and once for its bytes, and what it wants the first time is cheap here. The callbacks below
@@ -59,111 +59,145 @@ static bool put_number(pb_ostream_t *out, uint32_t tag, int64_t v)
 	return v == 0 || (pb_encode_tag(out, PB_WT_VARINT, tag) && pb_encode_varint(out, (uint64_t)v));
 }
 
-/* Packed numbers on their way out. They are most of a profile, and a call through nanopb, the gzip
- * writer and memcpy for each of them costs as much as compressing it does: they are gathered here
- * first. */
-struct packed {
-	pb_ostream_t *out;
+/* Samples are most of a profile, and nanopb, which walks a description of the message twice, costs as much for them as
+ * compressing does. They are written by hand: lengths first, then the bytes, gathered here before the gzip writer sees
+ * them. */
+struct gathered {
+	struct ppa_gzip *to;
 	size_t n;
-	pb_byte_t buf[256];
+	uint8_t buf[1024];
 };
 
 enum { VARINT_MAX_BYTES = 10 };
+
+static bool flush(struct gathered *g)
+{
+	bool ok = ppa_gzip_write(g->to, g->buf, g->n);
+
+	g->n = 0;
+	return ok;
+}
 
 static size_t varint_bytes(uint64_t v)
 {
 	return (70u - (unsigned)__builtin_clzll(v | 1)) / 7;
 }
 
-static bool pack(struct packed *p, uint64_t v)
+/* Errors are the gzip writer's, which remembers them. */
+static void put_varint(struct gathered *g, uint64_t v)
 {
-	if (p->n > sizeof(p->buf) - VARINT_MAX_BYTES) {
-		if (!pb_write(p->out, p->buf, p->n))
-			return false;
-		p->n = 0;
-	}
+	if (g->n > sizeof(g->buf) - VARINT_MAX_BYTES)
+		flush(g);
 	for (; v > 0x7f; v >>= 7)
-		p->buf[p->n++] = (pb_byte_t)(v | 0x80);
-	p->buf[p->n++] = (pb_byte_t)v;
-	return true;
+		g->buf[g->n++] = (uint8_t)(v | 0x80);
+	g->buf[g->n++] = (uint8_t)v;
 }
 
-/* The head of a packed field of len bytes, and, if the stream only counts, the room for them. */
-static bool put_packed_head(pb_ostream_t *out, uint32_t tag, size_t len)
+static uint64_t key_of(uint32_t tag, pb_wire_type_t type)
 {
-	return pb_encode_tag(out, PB_WT_STRING, tag) && pb_encode_varint(out, len) &&
-	       (out->callback || pb_write(out, NULL, len));
+	return (uint64_t)tag << 3 | type;
 }
 
-static bool put_location_ids(pb_ostream_t *out, const pb_field_t *field, void *const *arg)
+/* A field of bytes: what it takes in all, and its head. Tags here are below 16: one byte. */
+static size_t field_bytes(size_t len)
 {
-	const struct part *p = *arg;
-	const struct ppa_snap_sample *sample = p->record;
-	const uint32_t *loc;
-	struct packed ids;
-	size_t len = 0;
-
-	if (!sample->nlocs)
-		return true;
-	loc = p->e->s->stack_locs + sample->first_loc;
-	for (uint32_t i = 0; i < sample->nlocs; i++)
-		len += varint_bytes(loc[i] + UINT64_C(1));
-	if (!put_packed_head(out, field->tag, len))
-		return false;
-	if (!out->callback)
-		return true;
-	ids.out = out;
-	ids.n = 0;
-	for (uint32_t i = 0; i < sample->nlocs; i++)
-		if (!pack(&ids, loc[i] + UINT64_C(1)))
-			return false;
-	return pb_write(out, ids.buf, ids.n);
+	return 1 + varint_bytes(len) + len;
 }
 
-static bool put_values(pb_ostream_t *out, const pb_field_t *field, void *const *arg)
+static void put_field_head(struct gathered *g, uint32_t tag, size_t len)
 {
-	const struct part *p = *arg;
-	const struct ppa_snap_sample *sample = p->record;
-	uint32_t n = p->e->s->nsample_types;
-	struct packed values;
-	size_t len = 0;
-
-	for (uint32_t i = 0; i < n; i++)
-		len += varint_bytes((uint64_t)sample->values[i]);
-	if (!put_packed_head(out, field->tag, len))
-		return false;
-	if (!out->callback)
-		return true;
-	values.out = out;
-	values.n = 0;
-	for (uint32_t i = 0; i < n; i++)
-		if (!pack(&values, (uint64_t)sample->values[i]))
-			return false;
-	return pb_write(out, values.buf, values.n);
+	put_varint(g, key_of(tag, PB_WT_STRING));
+	put_varint(g, len);
 }
 
-/* A label without a key has no meaning to any reader and is left out. */
-static bool put_labels(pb_ostream_t *out, const pb_field_t *field, void *const *arg)
+/* A label's fields: numbers that are sent unless they are 0. */
+struct label_fields {
+	uint64_t key, str, num, num_unit;
+};
+
+static struct label_fields fields_of(struct encoder *e, const struct ppa_label *l)
 {
-	const struct part *p = *arg;
-	const struct ppa_snap_sample *sample = p->record;
+	struct label_fields f = {.key = intern(e, l->key)};
+
+	if (l->str)
+		f.str = intern(e, l->str);
+	else
+		f = (struct label_fields){f.key, 0, (uint64_t)l->num, intern(e, l->num_unit)};
+	return f;
+}
+
+static size_t number_bytes(uint64_t v)
+{
+	return v ? 1 + varint_bytes(v) : 0;
+}
+
+static size_t label_bytes(const struct label_fields *f)
+{
+	return number_bytes(f->key) + number_bytes(f->str) + number_bytes(f->num) + number_bytes(f->num_unit);
+}
+
+static void put_nonzero(struct gathered *g, uint32_t tag, uint64_t v)
+{
+	if (!v)
+		return;
+	put_varint(g, key_of(tag, PB_WT_VARINT));
+	put_varint(g, v);
+}
+
+/* A label without a key has no meaning to any reader and is left out. With g NULL, only the bytes are counted. */
+static size_t put_labels(struct encoder *e, const struct ppa_snap_sample *sample, struct gathered *g)
+{
+	size_t total = 0;
 
 	for (uint32_t i = 0; i < sample->nlabels; i++) {
-		const struct ppa_label *l = &p->e->s->labels[sample->first_label + i];
-		ppa_wire_Label msg = {.key = intern(p->e, l->key)};
+		struct label_fields f = fields_of(e, &e->s->labels[sample->first_label + i]);
+		size_t len = label_bytes(&f);
 
-		if (!msg.key)
+		if (!f.key)
 			continue;
-		if (l->str) {
-			msg.str = intern(p->e, l->str);
-		} else {
-			msg.num = l->num;
-			msg.num_unit = intern(p->e, l->num_unit);
-		}
-		if (!put_message(out, field->tag, ppa_wire_Label_fields, &msg))
-			return false;
+		total += field_bytes(len);
+		if (!g)
+			continue;
+		put_field_head(g, ppa_wire_Sample_label_tag, len);
+		put_nonzero(g, ppa_wire_Label_key_tag, f.key);
+		put_nonzero(g, ppa_wire_Label_str_tag, f.str);
+		put_nonzero(g, ppa_wire_Label_num_tag, f.num);
+		put_nonzero(g, ppa_wire_Label_num_unit_tag, f.num_unit);
 	}
-	return true;
+	return total;
+}
+
+static void put_sample(struct encoder *e, const struct ppa_snap_sample *sample, struct gathered *g)
+{
+	const uint32_t *loc = e->s->stack_locs + sample->first_loc;
+	uint32_t nvalues = e->s->nsample_types;
+	size_t ids = 0, values = 0;
+
+	for (uint32_t i = 0; i < sample->nlocs; i++)
+		ids += varint_bytes(loc[i] + UINT64_C(1));
+	for (uint32_t i = 0; i < nvalues; i++)
+		values += varint_bytes((uint64_t)sample->values[i]);
+	put_field_head(g, ppa_wire_Profile_sample_tag,
+		       (ids ? field_bytes(ids) : 0) + field_bytes(values) + put_labels(e, sample, NULL));
+	if (ids)
+		put_field_head(g, ppa_wire_Sample_location_id_tag, ids);
+	for (uint32_t i = 0; i < sample->nlocs; i++)
+		put_varint(g, loc[i] + UINT64_C(1));
+	put_field_head(g, ppa_wire_Sample_value_tag, values);
+	for (uint32_t i = 0; i < nvalues; i++)
+		put_varint(g, (uint64_t)sample->values[i]);
+	put_labels(e, sample, g);
+}
+
+static bool put_samples(struct encoder *e)
+{
+	struct gathered g;
+
+	g.to = e->out.state;
+	g.n = 0;
+	for (size_t i = 0; i < e->s->nsamples; i++)
+		put_sample(e, &e->s->samples[i], &g);
+	return flush(&g);
 }
 
 static bool put_lines(pb_ostream_t *out, const pb_field_t *field, void *const *arg)
@@ -186,23 +220,6 @@ static bool put_value_type(struct encoder *e, uint32_t tag, const struct ppa_val
 	ppa_wire_ValueType msg = {.type = intern(e, v->type), .unit = intern(e, v->unit)};
 
 	return put_message(&e->out, tag, ppa_wire_ValueType_fields, &msg);
-}
-
-static bool put_samples(struct encoder *e)
-{
-	struct part p = {.e = e};
-	ppa_wire_Sample msg = {
-		.location_id = {.funcs.encode = put_location_ids, .arg = &p},
-		.value = {.funcs.encode = put_values, .arg = &p},
-		.label = {.funcs.encode = put_labels, .arg = &p},
-	};
-
-	for (size_t i = 0; i < e->s->nsamples; i++) {
-		p.record = &e->s->samples[i];
-		if (!put_message(&e->out, ppa_wire_Profile_sample_tag, ppa_wire_Sample_fields, &msg))
-			return false;
-	}
-	return true;
 }
 
 static bool put_mappings(struct encoder *e)

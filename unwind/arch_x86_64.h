@@ -54,6 +54,18 @@ PPA_CTX_SIGNAL static inline void ppa_arch_from_ucontext(const void *ucontext, s
 		out->r[i] = uc->gregs[greg_of[i]];
 }
 
+/* The registers a caller counts on, here and now. Inlined, so that they describe the frame of the function that asks;
+ * the others are not set. */
+PPA_CTX_SIGNAL static inline __attribute__((always_inline)) void ppa_arch_capture(struct ppa_regs *out)
+{
+	__asm__ volatile("mov %%rbx, 3*8(%0)\n\tmov %%rbp, 6*8(%0)\n\tmov %%rsp, 7*8(%0)\n\t"
+			 "mov %%r12, 12*8(%0)\n\tmov %%r13, 13*8(%0)\n\tmov %%r14, 14*8(%0)\n\t"
+			 "mov %%r15, 15*8(%0)\n\tlea 0f(%%rip), %%rax\n0:\tmov %%rax, 16*8(%0)"
+			 :
+			 : "r"(out->r)
+			 : "rax", "memory");
+}
+
 enum { PPA_ALTSTACK_DISABLED = 2 }; /* SS_DISABLE */
 
 /* The alternate signal stack as the kernel put it into the ucontext; false if there is none. */

@@ -12,8 +12,9 @@
  * Stacks are full of return addresses of calls long done, so among the words of the scan the nearest one is taken from
  * which the caller's own rules lead on, or whose call goes to the very function; only where there is none, the nearest of
  * all. The scan is as long as musl's largest frame (printf of floating point, 7.5 KiB), and a walk scans so much in all
- * and no more. A frame without rules loses the callee-saved registers; the frame pointer, where the caller's rules need
- * it, is searched among what such functions push right below the return address.
+ * and no more. Of the callee-saved registers only the frame pointer is followed, by where the function's code pushes or
+ * pops it; if the caller's rules need it and that does not lead on, it is searched among what such functions push right
+ * below the return address.
  *
  * The end of the stack has no rules either: it is known by the code of clone, or by the program's entry point. */
 #include "unwind/walk.h"
@@ -58,6 +59,14 @@ PPA_CTX_SIGNAL static enum call call_before(struct ppa_walk *w, uintptr_t ret, u
 	return CALL_DIRECT;
 }
 
+/* Does a call of target go on to somewhere else, as a library's calls of its own functions do that others may replace? */
+PPA_CTX_SIGNAL static bool is_stub(struct ppa_walk *w, uintptr_t target)
+{
+	uint8_t bytes[PPA_STUB_MAX];
+
+	return ppa_memory_copy(&w->mem, bytes, target, sizeof(bytes)) && ppa_arch_is_stub(bytes);
+}
+
 /* The return address at addr, if it is one. */
 PPA_CTX_SIGNAL static bool return_at(struct ppa_walk *w, uintptr_t addr, uintptr_t *ret)
 {
@@ -88,7 +97,7 @@ PPA_CTX_SIGNAL static bool by_frame_pointer(struct ppa_walk *w, bool in_module, 
 PPA_CTX_SIGNAL static bool calls_here(struct ppa_walk *w, uintptr_t ret, uintptr_t pc, const struct ppa_code *segment,
 				      uintptr_t *callee)
 {
-	struct ppa_code from;
+	struct ppa_code *from = &w->scratch->other;
 	uintptr_t target = 0;
 	enum call call;
 
@@ -101,21 +110,21 @@ PPA_CTX_SIGNAL static bool calls_here(struct ppa_walk *w, uintptr_t ret, uintptr
 		return call == CALL_INDIRECT;
 	if (target >= segment->lo && target < segment->hi) {
 		*callee = target;
-		return target <= pc && pc - target < MAX_FUNCTION_BYTES;
+		return (target <= pc && pc - target < MAX_FUNCTION_BYTES) || is_stub(w, target);
 	}
 	/* A direct call that leaves its text segment goes to a PLT, which is in its own. */
-	return ppa_modules_find(ret - 1, &from) && (from.lo != segment->lo) && target >= from.lo && target < from.hi;
+	return ppa_modules_find(ret - 1, from) && from->lo != segment->lo && target >= from->lo && target < from->hi;
 }
 
 /* The compact row of the caller; false if it has no rules or others. */
 PPA_CTX_SIGNAL static bool row_of(struct ppa_walk *w, uintptr_t ret, struct ppa_row *row)
 {
 	struct ppa_cfi *c = &w->scratch->cfi;
-	struct ppa_code code;
+	struct ppa_code *code = &w->scratch->other;
 
 	if (ppa_row_lookup(ret - 1, &w->epochs, row))
 		return true;
-	return ppa_modules_find(ret - 1, &code) && !ppa_cfi_find(c, &code, &w->mem, ret - 1) &&
+	return ppa_modules_find(ret - 1, code) && !ppa_cfi_find(c, code, &w->mem, ret - 1) &&
 	       ppa_row_pack(c, ret - 1, row);
 }
 
@@ -129,13 +138,25 @@ PPA_CTX_SIGNAL static bool row_leads_on(struct ppa_walk *w, const struct ppa_row
 	return ppa_modules_is_text(ret - 1) && call_before(w, ret, &(uintptr_t){0}) != CALL_NONE;
 }
 
-/* Would the walk go on from the return address ret, found right below sp? Where the caller counts from its frame
- * pointer, *fp becomes one that leads on. */
-PPA_CTX_SIGNAL static enum belief leads_on(struct ppa_walk *w, uintptr_t ret, uintptr_t sp, uintptr_t *fp)
+/* The caller's frame pointer, when its return address is right below sp and the function keeps it as frame says. */
+PPA_CTX_SIGNAL static uintptr_t caller_fp(struct ppa_walk *w, struct ppa_frame frame, uintptr_t sp)
+{
+	uintptr_t fp;
+
+	if (frame.fp_below > 0 && ppa_memory_read(&w->mem, sp - WORD - (uintptr_t)frame.fp_below, &fp))
+		return fp;
+	return w->regs.r[PPA_REG_FP];
+}
+
+/* Would the walk go on from the return address ret, found right below sp? *fp becomes the caller's frame pointer; where
+ * the caller's rules need it, one that leads on, if there is any. */
+PPA_CTX_SIGNAL static enum belief leads_on(struct ppa_walk *w, struct ppa_frame frame, uintptr_t ret, uintptr_t sp,
+					   uintptr_t *fp)
 {
 	struct ppa_row row;
 	unsigned reg;
 
+	*fp = caller_fp(w, frame, sp);
 	if (!row_of(w, ret, &row))
 		return POSSIBLE;
 	reg = row.cfa >> PPA_ROW_REG_SHIFT & PPA_ROW_REG_MASK;
@@ -156,10 +177,11 @@ PPA_CTX_SIGNAL static enum belief leads_on(struct ppa_walk *w, uintptr_t ret, ui
 	return UNLIKELY;
 }
 
-PPA_CTX_SIGNAL static bool by_scan(struct ppa_walk *w, const struct ppa_code *segment, uintptr_t start, int *end)
+PPA_CTX_SIGNAL static bool by_scan(struct ppa_walk *w, const struct ppa_code *segment, uintptr_t start,
+				   struct ppa_frame frame, int *end)
 {
 	uintptr_t sp = w->regs.r[PPA_REG_SP], pc = w->regs.r[PPA_REG_PC] - !w->exact, at = 0, found = 0, ret, callee;
-	uintptr_t fp = w->regs.r[PPA_REG_FP];
+	uintptr_t fp, found_fp = 0;
 	enum belief best = NONE, belief;
 
 	for (unsigned i = 0; i < SCAN_WORDS && w->scan_left && best < SURE; i++, w->scan_left--) {
@@ -167,65 +189,91 @@ PPA_CTX_SIGNAL static bool by_scan(struct ppa_walk *w, const struct ppa_code *se
 			break;
 		if (!calls_here(w, ret, pc, segment, &callee))
 			continue;
+		belief = leads_on(w, frame, ret, sp + (i + 1) * WORD, &fp);
 		/* Mostly our own handler's, from samples taken further down the stack before. */
-		belief = ppa_starts_is_agent(ret) ? UNLIKELY : leads_on(w, ret, sp + (i + 1) * WORD, &fp);
+		if (ppa_starts_is_agent(ret))
+			belief = UNLIKELY;
 		if (belief == POSSIBLE && start && callee == start)
 			belief = SURE;
 		if (belief <= best)
 			continue;
 		best = belief;
 		found = ret;
+		found_fp = fp;
 		at = sp + (i + 1) * WORD;
 	}
 	if (!found)
 		return false;
-	w->regs.r[PPA_REG_FP] = fp;
+	w->regs.r[PPA_REG_FP] = found_fp;
 	*end = ppa_walk_arrive(w, found, at, false);
 	return true;
 }
 
-/* The return address so many bytes above the stack pointer, if it is one and nothing speaks against it: neither its
- * caller's rules nor, where the call is direct and inside the same text, that it goes to another function. */
-PPA_CTX_SIGNAL static bool by_distance(struct ppa_walk *w, const struct ppa_code *segment, uintptr_t start,
-				       uintptr_t bytes, int *end)
+/* The return address where the frame says, if it is one and nothing speaks against it: neither its caller's rules nor,
+ * where the call is direct and inside the same text, that it goes to another function. */
+PPA_CTX_SIGNAL static bool by_frame(struct ppa_walk *w, const struct ppa_code *segment, uintptr_t start,
+				    struct ppa_frame frame, int *end)
 {
-	uintptr_t at = w->regs.r[PPA_REG_SP] + bytes, fp = w->regs.r[PPA_REG_FP], ret, target = 0;
+	uintptr_t at = w->regs.r[PPA_REG_SP] + (uintptr_t)frame.bytes, ret, fp, target = 0;
 	enum call call;
 
 	if (!ppa_memory_read(&w->mem, at, &ret) || !ppa_modules_is_text(ret - 1))
 		return false;
 	call = call_before(w, ret, &target);
-	if (call == CALL_NONE || leads_on(w, ret, at + WORD, &fp) == UNLIKELY)
+	if (call == CALL_NONE || leads_on(w, frame, ret, at + WORD, &fp) == UNLIKELY)
 		return false;
-	if (start && call == CALL_DIRECT && target >= segment->lo && target < segment->hi && target != start)
+	if (start && call == CALL_DIRECT && target >= segment->lo && target < segment->hi && target != start &&
+	    !is_stub(w, target))
 		return false;
 	w->regs.r[PPA_REG_FP] = fp;
 	*end = ppa_walk_arrive(w, ret, at + WORD, false);
 	return true;
 }
 
-/* By the function's code: what lies ahead up to its return, or what its first instructions pushed. Arguments may have
- * been pushed since. */
-PPA_CTX_SIGNAL static bool by_code(struct ppa_walk *w, const struct ppa_code *segment, uintptr_t start, int *end)
+/* Not inlined, both: their bytes are not to lie under the deepest guesses. */
+PPA_CTX_SIGNAL static __attribute__((noinline)) struct ppa_frame frame_entered(struct ppa_walk *w, uintptr_t start)
 {
 	uint8_t code[PPA_PROLOGUE_BYTES];
-	uintptr_t pc = w->regs.r[PPA_REG_PC];
-	int32_t bytes;
+
+	if (!start || !ppa_memory_copy(&w->mem, code, start, sizeof(code)))
+		return (struct ppa_frame){-1, 0, 0};
+	return ppa_arch_frame_entered(code, w->regs.r[PPA_REG_PC] - start);
+}
+
+PPA_CTX_SIGNAL static __attribute__((noinline)) struct ppa_frame frame_left(struct ppa_walk *w)
+{
+	uint8_t code[PPA_PROLOGUE_BYTES];
+	uintptr_t pc = w->regs.r[PPA_REG_PC], to;
+	struct ppa_frame frame = {-1, 0, 0};
+
+	if (ppa_memory_copy(&w->mem, code, pc, sizeof(code)))
+		frame = ppa_arch_frame_left(code);
+	to = pc + (uintptr_t)(intptr_t)frame.jump;
+	if (frame.jump && ppa_starts_find(to) != to)
+		frame.bytes = -1;
+	return frame;
+}
+
+/* By the function's code: what lies ahead up to its return, or what its first instructions pushed. */
+PPA_CTX_SIGNAL static bool by_code(struct ppa_walk *w, const struct ppa_code *segment, uintptr_t start,
+				   struct ppa_frame entered, int *end)
+{
+	struct ppa_frame frame = frame_left(w);
 
 	/* Whose frame is gone may have been jumped to: no word about where the call went. */
-	if (ppa_memory_copy(&w->mem, code, pc, sizeof(code))) {
-		bytes = ppa_arch_bytes_to_return(code);
-		if (bytes >= 0 && by_distance(w, segment, 0, (uintptr_t)bytes, end))
-			return true;
-	}
-	if (!start || !ppa_memory_copy(&w->mem, code, start, sizeof(code)))
+	if (frame.bytes >= 0 && by_frame(w, segment, 0, frame, end))
+		return true;
+	if (entered.bytes < 0)
 		return false;
-	bytes = ppa_arch_frame_bytes(code, pc - start);
-	for (int32_t more = 0; bytes >= 0 && more <= MAX_PUSHED_BYTES; more += WORD)
-		if (by_distance(w, segment, start, (uintptr_t)bytes + (uintptr_t)more, end))
-			return true;
 	/* The function may be one that another jumps to as its last act; then the call went there. */
-	return bytes >= 0 && by_distance(w, segment, 0, (uintptr_t)bytes, end);
+	for (int pass = 0; pass < 2; pass++, start = 0) {
+		frame = entered;
+		/* Arguments may have been pushed since. */
+		for (; frame.bytes <= entered.bytes + MAX_PUSHED_BYTES; frame.bytes += WORD)
+			if (by_frame(w, segment, start, frame, end))
+				return true;
+	}
+	return false;
 }
 
 /* Does nobody call the code that the walk has come to? */
@@ -236,8 +284,8 @@ PPA_CTX_SIGNAL static bool is_outermost(const struct ppa_walk *w, const uint8_t 
 	return (entry && pc > entry && pc - entry <= ENTRY_BYTES) || ppa_arch_is_thread_end(code);
 }
 
-/* The trampoline's stack pointer is at the ucontext. */
-PPA_CTX_SIGNAL static int from_sigreturn(struct ppa_walk *w)
+/* The trampoline's stack pointer is at the ucontext. Not inlined: the copy's bytes are not to lie under the other guesses. */
+PPA_CTX_SIGNAL static __attribute__((noinline)) int from_sigreturn(struct ppa_walk *w)
 {
 	struct ppa_arch_ucontext uc;
 	struct ppa_regs *next = &w->scratch->next;
@@ -280,8 +328,9 @@ int ppa_guess_step(struct ppa_walk *w, const struct ppa_code *segment)
 	}
 	if (segment) {
 		uintptr_t start = ppa_starts_find(w->regs.r[PPA_REG_PC] - !w->exact);
+		struct ppa_frame entered = frame_entered(w, start);
 
-		if (by_code(w, segment, start, &end) || by_scan(w, segment, start, &end))
+		if (by_code(w, segment, start, entered, &end) || by_scan(w, segment, start, entered, &end))
 			return end;
 	}
 	if (by_frame_pointer(w, segment != NULL, &end))

@@ -44,6 +44,9 @@ struct table {
 static struct {
 	struct ppa_lock lock; /* protects everything here and the tables' bookkeeping; held while maps are read */
 	struct table *current, *retired;
+	struct table *past[PPA_MODULES_PAST_MAX]; /* held; of layouts that ended, oldest first */
+	size_t npast;
+	bool (*wants_past)(uint64_t layout);
 	uint64_t next_serial;
 	uint32_t generation;		  /* grows at each fork */
 	uintptr_t main_phdr, loader_base; /* AT_PHDR, AT_BASE */
@@ -80,6 +83,16 @@ static void reclaim(void)
 	}
 }
 
+static void keep_past(struct table *t)
+{
+	if (modules.npast == PPA_MODULES_PAST_MAX) {
+		modules.past[0]->holds--;
+		memmove(modules.past, modules.past + 1, --modules.npast * sizeof(modules.past[0]));
+	}
+	t->holds++;
+	modules.past[modules.npast++] = t;
+}
+
 static void publish(struct table *t)
 {
 	struct table *old = modules.current;
@@ -88,6 +101,8 @@ static void publish(struct table *t)
 	ppa_live_swap(&t->live);
 	if (!old)
 		return;
+	if (old->pub.layout != t->pub.layout && modules.wants_past && modules.wants_past(old->pub.layout))
+		keep_past(old);
 	old->busy_stripes = UINT64_MAX;
 	old->next_retired = modules.retired;
 	modules.retired = old;
@@ -314,6 +329,30 @@ const struct ppa_module_table *ppa_modules_hold(void)
 		t->holds++;
 	ppa_unlock(&modules.lock);
 	return t ? &t->pub : NULL;
+}
+
+void ppa_modules_keep_past(bool (*wanted)(uint64_t layout))
+{
+	ppa_lock(&modules.lock);
+	modules.wants_past = wanted;
+	ppa_unlock(&modules.lock);
+}
+
+size_t ppa_modules_hold_all(const struct ppa_module_table *out[static 1 + PPA_MODULES_PAST_MAX])
+{
+	size_t n = 0;
+
+	ppa_lock(&modules.lock);
+	if (modules.current) {
+		modules.current->holds++;
+		out[n++] = &modules.current->pub;
+	}
+	for (size_t i = modules.npast; i--;) {
+		modules.past[i]->holds++;
+		out[n++] = &modules.past[i]->pub;
+	}
+	ppa_unlock(&modules.lock);
+	return n;
 }
 
 void ppa_modules_release(const struct ppa_module_table *pub)

@@ -180,6 +180,11 @@ uint64_t ppa_live_busy(uint64_t stripes)
 	return stripes;
 }
 
+uint64_t ppa_modules_unloads(void)
+{
+	return atomic_load_explicit(&live.unload_seq, memory_order_relaxed);
+}
+
 void ppa_modules_unload_begin(void)
 {
 	struct timespec nap = {0, UNLOAD_NAP_NS};

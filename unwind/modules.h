@@ -62,6 +62,15 @@ void ppa_modules_mark(void) PPA_CTX_SIGNAL;
 const struct ppa_module_table *ppa_modules_hold(void) PPA_CTX_SERVER;
 void ppa_modules_release(const struct ppa_module_table *t) PPA_CTX_SERVER;
 
+/* Keep the tables of layouts that end, for names of addresses that are remembered longer: those for which wanted(layout)
+ * says yes, at most PPA_MODULES_PAST_MAX, the oldest dropped. wanted is called on server threads, under the table's lock.
+ * Context: init. */
+enum { PPA_MODULES_PAST_MAX = 64 };
+void ppa_modules_keep_past(bool (*wanted)(uint64_t layout)) PPA_CTX_INIT;
+
+/* Hold the current table and the kept ones, newest first, to be released one by one; how many. Context: server. */
+size_t ppa_modules_hold_all(const struct ppa_module_table *out[static 1 + PPA_MODULES_PAST_MAX]) PPA_CTX_SERVER;
+
 /* The segment of a held table that contains pc, or NULL. Context: server. */
 const struct ppa_text_segment *ppa_modules_lookup(const struct ppa_module_table *t, uintptr_t pc) PPA_CTX_SERVER;
 
@@ -96,6 +105,9 @@ bool ppa_modules_find(uintptr_t pc, struct ppa_code *out) PPA_CTX_SIGNAL;
 /* Is pc in the text of a module of the table? Unlike find, asks nobody else and marks nothing: for numbers that are
  * probably no addresses. Context: signal, inside the bracket. */
 bool ppa_modules_is_text(uintptr_t pc) PPA_CTX_SIGNAL;
+
+/* Grows with every dlclose, before and after. Context: signal. */
+uint64_t ppa_modules_unloads(void) PPA_CTX_SIGNAL;
 
 /* Before and after the real dlclose. Any thread; nests. Before waits up to 10 ms for running walks. Context: any. */
 void ppa_modules_unload_begin(void) PPA_CTX_ANY;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How deep a function's frame is, read from its first instructions: for code without unwind information, where a word on
- * the stack is more surely the return address if the function that was called has just such a frame. Pure: bytes in,
- * answer out.
+ * How deep a function's frame is and where it keeps its caller's frame pointer, read from its first instructions or from
+ * those that take the frame down: for code without unwind information, where a word on the stack is more surely the return
+ * address if the function that was called has just such a frame. Pure: bytes in, answer out.
  *
  * Instructions are read one behind the other, without following jumps; of each only the length and what it does to the
  * stack pointer matter. The deepest level before the first call, jump or return is the frame. Whatever the table of
@@ -17,7 +17,14 @@
 
 #include "agent/base/attr.h"
 
-enum { PPA_PROLOGUE_BYTES = 128, PPA_INSN_MAX = 15 };
+enum { PPA_PROLOGUE_BYTES = 128, PPA_INSN_MAX = 15, PPA_STUB_MAX = 7 };
+
+/* A frame as instructions tell it. */
+struct ppa_frame {
+	int32_t bytes;	  /* between the stack pointer and the return address; -1: unknown */
+	int32_t fp_below; /* the caller's frame pointer lies so far below the return address; 0: in its register */
+	int32_t jump;	  /* ppa_arch_frame_left: true only if a function begins so far from the pc; 0: true */
+};
 
 struct ppa_insn {
 	const uint8_t *op; /* opcode, behind prefixes; for two-byte ones the second */
@@ -109,6 +116,12 @@ PPA_CTX_SIGNAL static inline struct ppa_insn ppa_insn_read(const uint8_t *p)
 	return i;
 }
 
+/* Is it `push %rbp` (0x55) or `pop %rbp` (0x5d), as opcode says? */
+PPA_CTX_SIGNAL static inline bool ppa_insn_is_fp(const struct ppa_insn *i, uint8_t opcode)
+{
+	return !i->is_0f && !i->rex_b && *i->op == opcode;
+}
+
 /* By how much the instruction lowers the stack pointer. */
 PPA_CTX_SIGNAL static inline int32_t ppa_insn_pushes(const struct ppa_insn *i)
 {
@@ -130,12 +143,14 @@ PPA_CTX_SIGNAL static inline int32_t ppa_insn_pushes(const struct ppa_insn *i)
 	return op[1] == 0xec ? imm : -imm;
 }
 
-/* Bytes between the return address and the stack pointer once the first instructions of the function have run, or of
- * those that lie before pc (its distance from the function's start): registers pushed and then one subtraction, which ends
- * what compilers call the prologue. -1: unknown. code: PPA_PROLOGUE_BYTES from the function's start. Context: signal. */
-PPA_CTX_SIGNAL static inline int32_t ppa_arch_frame_bytes(const uint8_t code[PPA_PROLOGUE_BYTES], uintptr_t pc)
+/* The frame once the first instructions of the function have run, or those of them that lie before pc (its distance from
+ * the function's start): registers pushed and then one subtraction, which ends what compilers call the prologue. code:
+ * PPA_PROLOGUE_BYTES from the function's start. Context: signal. */
+PPA_CTX_SIGNAL static inline struct ppa_frame ppa_arch_frame_entered(const uint8_t code[PPA_PROLOGUE_BYTES],
+								     uintptr_t pc)
 {
-	int32_t depth = 0, deepest = 0;
+	struct ppa_frame f = {0, 0, 0};
+	int32_t depth = 0;
 	uintptr_t at = 0;
 
 	while (at < pc && at + PPA_INSN_MAX <= PPA_PROLOGUE_BYTES) {
@@ -148,43 +163,70 @@ PPA_CTX_SIGNAL static inline int32_t ppa_arch_frame_bytes(const uint8_t code[PPA
 			break;
 		at += (uintptr_t)i.len;
 		if (pushes > 8)
-			return depth + pushes;
+			return (struct ppa_frame){depth + pushes, f.fp_below, 0};
 		if (pushes == 8 && (o < 0x50 || o > 0x57) && o != 0x83)
 			break; /* an argument */
 		depth += pushes;
 		if (depth < 0 || depth > 1 << 20)
-			return -1;
-		if (depth > deepest)
-			deepest = depth;
+			return (struct ppa_frame){-1, 0, 0};
+		if (ppa_insn_is_fp(&i, 0x55) && !f.fp_below)
+			f.fp_below = depth;
+		if (depth > f.bytes)
+			f.bytes = depth;
 		if (o == 0x83 && pushes == 8)
 			break;
 	}
-	return at >= pc ? depth : deepest;
+	if (at >= pc)
+		return (struct ppa_frame){depth, f.fp_below <= depth ? f.fp_below : 0, 0};
+	return f;
 }
 
-/* Bytes that the instructions ahead pop before they return, -1 if no return comes soon. Depth does not depend on how a
- * place was reached, so conditional jumps are passed by. A jump through a register as the very first instruction is taken
- * for a tail call (elsewhere it is a switch as often). code: PPA_PROLOGUE_BYTES from the pc. Context: signal. */
-PPA_CTX_SIGNAL static inline int32_t ppa_arch_bytes_to_return(const uint8_t code[PPA_PROLOGUE_BYTES])
+/* The frame as the instructions ahead take it down before they return or jump to another function; bytes are -1 if they
+ * do neither soon. Depth does not depend on how a place was reached, so conditional jumps are passed by. A jump through a
+ * register as the very first instruction is taken for a tail call (elsewhere it is a switch as often). code:
+ * PPA_PROLOGUE_BYTES from the pc. Context: signal. */
+PPA_CTX_SIGNAL static inline struct ppa_frame ppa_arch_frame_left(const uint8_t code[PPA_PROLOGUE_BYTES])
 {
-	int32_t depth = 0;
+	struct ppa_frame f = {0, 0, 0}, unknown = {-1, 0, 0};
+	int32_t fp_at = -1;
 
 	for (int at = 0; at + PPA_INSN_MAX <= PPA_PROLOGUE_BYTES;) {
 		struct ppa_insn i = ppa_insn_read(code + at);
-		uint8_t o = *i.op;
+		uint8_t o = i.is_0f ? 0 : *i.op;
 
-		if (!i.is_0f && o == 0xff && (i.op[1] >> 3 & 7) == 4)
-			return at ? -1 : 0;
-		if (!i.len || (!i.is_0f && (o == 0xe9 || o == 0xeb || o == 0xc9 || o == 0xf4)))
-			return -1;
-		if (!i.is_0f && (o == 0xc3 || o == 0xc2))
-			return depth;
-		depth -= ppa_insn_pushes(&i);
-		if (depth < 0)
-			return -1;
+		if (o == 0xff && (i.op[1] >> 3 & 7) == 4)
+			return at ? unknown : f;
+		if (!i.len || o == 0xeb || o == 0xc9 || o == 0xf4)
+			return unknown;
 		at += i.len;
+		if (o == 0xe9) {
+			memcpy(&f.jump, i.op + 1, sizeof(f.jump));
+			f.jump = (int32_t)((uint32_t)f.jump + (uint32_t)at);
+		}
+		if (o == 0xe9 || o == 0xc3 || o == 0xc2) {
+			f.fp_below = fp_at < 0 || fp_at > f.bytes ? 0 : f.bytes - fp_at;
+			return f;
+		}
+		if (ppa_insn_is_fp(&i, 0x5d))
+			fp_at = f.bytes;
+		f.bytes -= ppa_insn_pushes(&i);
+		if (f.bytes < 0)
+			return unknown;
 	}
-	return -1;
+	return unknown;
+}
+
+/* Is there a PLT entry's jump through memory, `jmp *distance(%rip)`, with or without endbr64 or bnd before it?
+ * Context: signal. */
+PPA_CTX_SIGNAL static inline bool ppa_arch_is_stub(const uint8_t code[PPA_STUB_MAX])
+{
+	const uint8_t *p = code;
+
+	if (p[0] == 0xf3 && p[1] == 0x0f && p[2] == 0x1e && p[3] == 0xfa)
+		p += 4;
+	if (p[0] == 0xf2)
+		p++;
+	return p[0] == 0xff && p[1] == 0x25;
 }
 
 #endif

@@ -64,20 +64,25 @@ PPA_CTX_SIGNAL static inline struct ppa_row_entry *ppa_row_slot(struct ppa_row_e
 	return entries + (pc * UINT64_C(0x9e3779b97f4a7c15) >> (64 - 14));
 }
 
+/* What lookup found: nothing, a row of a module that stays, a row of one that may be unloaded. */
+enum { PPA_ROW_NONE, PPA_ROW_STAYS, PPA_ROW_MAY_GO };
+
 /* Context: signal. */
-PPA_CTX_SIGNAL static inline bool ppa_row_lookup(uintptr_t pc, const struct ppa_epochs *epochs, struct ppa_row *row)
+PPA_CTX_SIGNAL static inline int ppa_row_lookup(uintptr_t pc, const struct ppa_epochs *epochs, struct ppa_row *row)
 {
 	struct ppa_row_entry *e = atomic_load_explicit(&ppa_row_entries, memory_order_relaxed);
 	uint64_t key;
 
 	if (ppa_unlikely(!e))
-		return false;
+		return PPA_ROW_NONE;
 	/* relaxed: the digest, not the order, tells whether the three belong together. */
 	e = ppa_row_slot(e, pc);
 	row->saved = atomic_load_explicit(&e->saved, memory_order_relaxed);
 	row->cfa = atomic_load_explicit(&e->cfa, memory_order_relaxed);
 	key = atomic_load_explicit(&e->check, memory_order_relaxed) ^ ppa_row_digest(row->saved, row->cfa);
-	return key == ppa_row_key(pc, epochs->stays) || (epochs->rest && key == ppa_row_key(pc, epochs->rest));
+	if (ppa_likely(key == ppa_row_key(pc, epochs->stays)))
+		return PPA_ROW_STAYS;
+	return epochs->rest && key == ppa_row_key(pc, epochs->rest) ? PPA_ROW_MAY_GO : PPA_ROW_NONE;
 }
 
 /* Context: signal. */

@@ -6,6 +6,7 @@
 #ifndef PPA_UNWIND_UNWIND_H
 #define PPA_UNWIND_UNWIND_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -35,6 +36,7 @@ struct ppa_unwind_buf {
 	uintptr_t pcs[PPA_UNWIND_MAX_FRAMES]; /* result, leaf first: see ppa_unwind_context */
 	uint32_t npcs;
 	enum ppa_unwind_end end;
+	bool may_go;					   /* some frame may lie in a module that can be unloaded */
 	uint8_t window[8192] __attribute__((aligned(16))); /* copy of a foreign stack */
 	uintptr_t window_base;
 	size_t window_len;
@@ -46,6 +48,10 @@ struct ppa_unwind_buf {
  * profile.proto's Location.address. Always gives at least the leaf. Context: signal. */
 void ppa_unwind_context(const void *ucontext, const struct ppa_stack_bounds *bounds,
 			struct ppa_unwind_buf *buf) PPA_CTX_SIGNAL;
+
+/* Walk the calling thread's own stack, from the calling function on: buf->pcs[0] lies in it, and every caller is its
+ * return address minus 1. bounds may be NULL. Context: signal. */
+void ppa_unwind_here(const struct ppa_stack_bounds *bounds, struct ppa_unwind_buf *buf) PPA_CTX_SIGNAL;
 
 /* First address of the function around pc, from the unwind tables of a module that is loaded now; 0 if they do not say.
  * Context: server. */

@@ -8,7 +8,7 @@
  * below a signal trampoline) may be just switching stacks, and a far jump is a function that runs its callee on another
  * stack (Rust's psm, gcc's split stacks). Frames are bounded anyway.
  *
- * The bracket of the module table covers the whole walk. What a walk needs beyond 0.7 KiB of stack lies in the caller's
+ * The bracket of the module table covers the whole walk. What a walk needs beyond 1.3 KiB of stack lies in the caller's
  * buffer. */
 #include "unwind/walk.h"
 
@@ -181,17 +181,17 @@ PPA_CTX_SIGNAL static int step_from_start(struct ppa_walk *w, const struct ppa_c
 PPA_CTX_SIGNAL static __attribute__((noinline)) int step_cold(struct ppa_walk *w, uintptr_t pc)
 {
 	struct ppa_cfi *c = &w->scratch->cfi;
-	struct ppa_code code;
+	struct ppa_code *code = &w->scratch->code;
 	struct ppa_row row;
 	int err, end;
 
-	if (!ppa_modules_find(pc, &code))
+	if (!ppa_modules_find(pc, code))
 		return ppa_guess_step(w, NULL);
-	err = ppa_cfi_find(c, &code, &w->mem, pc);
+	err = ppa_cfi_find(c, code, &w->mem, pc);
 	if (err == -ENOENT)
-		return step_from_start(w, &code, pc);
+		return step_from_start(w, code, pc);
 	if (!err && ppa_row_pack(c, pc, &row)) {
-		ppa_row_store(pc, code.epoch, &row);
+		ppa_row_store(pc, code->epoch, &row);
 		return apply_packed(w, &row);
 	}
 	if (!err)
@@ -199,7 +199,7 @@ PPA_CTX_SIGNAL static __attribute__((noinline)) int step_cold(struct ppa_walk *w
 	if (!err)
 		return end;
 	if (err == -E2BIG)
-		return ppa_second_opinion_step(w, &code, pc);
+		return ppa_second_opinion_step(w, code, pc);
 	return err == -EFAULT ? PPA_UNWIND_BAD_MEMORY : PPA_UNWIND_NO_RULE;
 }
 
@@ -221,9 +221,10 @@ PPA_CTX_SIGNAL static enum ppa_unwind_end walk(struct ppa_walk *w, struct ppa_un
 
 	while (buf->npcs < PPA_UNWIND_MAX_FRAMES) {
 		uintptr_t pc = w->regs.r[PPA_REG_PC] - !w->exact;
-		int end;
+		int end, found = ppa_row_lookup(pc, &w->epochs, &row);
 
-		if (ppa_likely(ppa_row_lookup(pc, &w->epochs, &row)))
+		buf->may_go |= found != PPA_ROW_STAYS;
+		if (ppa_likely(found))
 			end = apply_packed(w, &row);
 		else
 			end = step_cold(w, pc);
@@ -234,27 +235,49 @@ PPA_CTX_SIGNAL static enum ppa_unwind_end walk(struct ppa_walk *w, struct ppa_un
 	return PPA_UNWIND_FULL;
 }
 
+/* From the registers in w on; here is known to be on the current stack. */
+PPA_CTX_SIGNAL static void begin(struct ppa_walk *w, const struct ppa_stack_bounds *bounds, uintptr_t here,
+				 struct ppa_unwind_buf *buf)
+{
+	unsigned token;
+
+	ppa_memory_init(&w->mem, buf);
+	w->bounds = bounds;
+	w->scratch = (struct ppa_walk_scratch *)buf->scratch;
+	w->exact = true;
+	w->jumps_left = MAX_JUMPS;
+	w->scan_left = MAX_SCAN;
+	buf->pcs[0] = w->regs.r[PPA_REG_PC];
+	buf->npcs = 1;
+	buf->may_go = false;
+	token = ppa_modules_read_begin();
+	w->epochs = ppa_modules_epochs();
+	ppa_memory_enter(&w->mem, bounds, w->regs.r[PPA_REG_SP], here);
+	buf->end = walk(w, buf);
+	ppa_modules_read_end(token);
+}
+
 void ppa_unwind_context(const void *ucontext, const struct ppa_stack_bounds *bounds, struct ppa_unwind_buf *buf)
 {
 	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
 	struct ppa_walk w;
-	unsigned token;
 
 	ppa_arch_from_ucontext(ucontext, &w.regs);
-	ppa_memory_init(&w.mem, buf);
-	w.bounds = bounds;
-	w.scratch = (struct ppa_walk_scratch *)buf->scratch;
 	w.stack_room = stack_room(ucontext, bounds, here);
-	w.exact = true;
-	w.jumps_left = MAX_JUMPS;
-	w.scan_left = MAX_SCAN;
-	buf->pcs[0] = w.regs.r[PPA_REG_PC];
-	buf->npcs = 1;
-	token = ppa_modules_read_begin();
-	w.epochs = ppa_modules_epochs();
-	ppa_memory_enter(&w.mem, bounds, w.regs.r[PPA_REG_SP], here);
-	buf->end = walk(&w, buf);
-	ppa_modules_read_end(token);
+	begin(&w, bounds, here, buf);
+}
+
+void ppa_unwind_here(const struct ppa_stack_bounds *bounds, struct ppa_unwind_buf *buf)
+{
+	struct ppa_walk w;
+	uintptr_t sp;
+
+	memset(&w.regs, 0, sizeof(w.regs));
+	ppa_arch_capture(&w.regs);
+	sp = w.regs.r[PPA_REG_SP];
+	w.stack_room = bounds && sp >= bounds->lo && sp < bounds->hi ? sp - bounds->lo : 0;
+	/* We are running on it: what lies below our frame needs no proof. */
+	begin(&w, bounds, sp - 1, buf);
 }
 
 int ppa_unwind_init(void)

@@ -19,7 +19,8 @@
 /* What lies in the caller's scratch memory during a walk. */
 struct ppa_walk_scratch {
 	struct ppa_cfi cfi;
-	struct ppa_regs next; /* the caller's registers while a row is applied */
+	struct ppa_regs next;	     /* the caller's registers while a row is applied */
+	struct ppa_code code, other; /* where the pc is; where a guess's caller may be */
 };
 _Static_assert(sizeof(struct ppa_walk_scratch) <= sizeof(((struct ppa_unwind_buf *)0)->scratch), "scratch too small");
 

@@ -16,6 +16,10 @@ struct ppa_thread;
 struct ppa_self {
 	struct ppa_thread *slot; /* this thread's entry in the thread table, NULL if it has none */
 	bool is_ours;		 /* one of the agent's own threads */
+	bool is_spawning;	 /* creating one: what libc allocates for it is ours, too */
+	bool is_resolving;	 /* asking dlsym for the genuine allocator */
+	uint64_t heap_left; /* bytes to the next sample point, counting each block as one more than asked; 0: ask */
+	uint64_t heap_rate; /* the rate heap_left was drawn with; 0: drawn with none */
 };
 _Static_assert(sizeof(struct ppa_self) <= 64, "static TLS is scarce in a preloaded library");
 

@@ -133,6 +133,7 @@ static int create(struct start *s, size_t stack_bytes)
 	pthread_t unused;
 	size_t size;
 	int err;
+	uint64_t heap_left = ppa_self.heap_left;
 
 	if ((err = pthread_attr_init(&attr)))
 		return -err;
@@ -141,11 +142,16 @@ static int create(struct start *s, size_t stack_bytes)
 	/* The new thread inherits the mask: it must not run a handler of the target's for even an instant. */
 	sigfillset(&all);
 	ppa_real()->pthread_sigmask(SIG_SETMASK, &all, &old);
+	/* What libc allocates for the thread comes from our heap: see hook/malloc.c, which asks when nothing is left. */
+	ppa_self.is_spawning = true;
+	ppa_self.heap_left = 0;
 	do {
 		pthread_attr_setstacksize(&attr, size);
 		err = ppa_real()->pthread_create(&unused, &attr, thread_main, s);
 		size *= 2;
 	} while (err == EINVAL && size <= STACK_RETRY_MAX);
+	ppa_self.is_spawning = false;
+	ppa_self.heap_left = heap_left;
 	ppa_real()->pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);
 	return -err;

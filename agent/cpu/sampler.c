@@ -9,15 +9,13 @@
 #include "agent/base/log.h"
 #include "agent/base/sampling_signal.h"
 #include "agent/base/sys.h"
+#include "agent/profile/ready.h"
 #include "agent/snapshot/collect.h"
 #include "agent/cpu/cpu.h"
 #include "agent/cpu/session.h"
 #include "agent/thread/threads.h"
 #include "agent/thread/timer.h"
 #include "unwind/modules.h"
-#include "unwind/starts.h"
-#include "unwind/unindexed.h"
-#include "unwind/unwind.h"
 
 enum {
 	TICK_NS = 50 * 1000 * 1000,
@@ -115,10 +113,8 @@ static int prepare(void)
 {
 	int err;
 
-	if ((err = ppa_unwind_init()) || (err = ppa_cpu_prepare()) || (err = ppa_modules_refresh(true)))
+	if ((err = ppa_cpu_prepare()) || (err = ppa_ready_prepare()))
 		return err;
-	ppa_unindexed_learn();
-	ppa_starts_learn();
 	return ppa_signal_install(ppa_cpu_handler);
 }
 

@@ -18,6 +18,7 @@
 #include "agent/base/sampling_signal.h"
 #include "agent/base/self.h"
 #include "agent/base/sys.h"
+#include "agent/heap/mmap.h"
 #include "agent/hook/fork.h"
 #include "agent/thread/threads.h"
 
@@ -31,11 +32,12 @@ void ppa_fork_on_child(void (*handler)(void))
 struct forking {
 	int signum;
 	pid_t parent;
+	bool has_maps; /* nobody is changing the regions of mmap: the child's copy is whole */
 };
 
 static struct forking before(void)
 {
-	struct forking f = {ppa_signal_number(), ppa_sys_getpid()};
+	struct forking f = {ppa_signal_number(), ppa_sys_getpid(), false};
 	sigset_t set;
 
 	if (!f.signum)
@@ -45,18 +47,21 @@ static struct forking before(void)
 	sigemptyset(&set);
 	sigaddset(&set, f.signum);
 	ppa_real()->pthread_sigmask(SIG_BLOCK, &set, NULL);
+	f.has_maps = ppa_mmap_before_fork();
 	return f;
 }
 
 /* In the parent and in the child. Our own threads never fork, so ours is always free to be unblocked. */
 static void after(const struct forking *f)
 {
+	bool is_child = ppa_sys_getpid() != f->parent;
 	int saved = errno;
 	sigset_t set;
 
 	if (!f->signum)
 		return;
-	if (child_handler && ppa_sys_getpid() != f->parent)
+	ppa_mmap_after_fork(f->has_maps, is_child);
+	if (child_handler && is_child)
 		child_handler();
 	sigemptyset(&set);
 	sigaddset(&set, f->signum);

@@ -12,8 +12,8 @@
 /* Seed from the clock and the process. Context: init, child. */
 void ppa_random_seed(void) PPA_CTX_INIT;
 
-/* Uniform in [0, 2^64). Context: any. */
-uint64_t ppa_random_next(void) PPA_CTX_ANY;
+/* Uniform in [0, 2^64). Context: signal. */
+uint64_t ppa_random_next(void) PPA_CTX_SIGNAL;
 
 /* Uniform in [0, bound), bound > 0; the bias of the multiply is under 2^-32 for the bounds used. Context: any. */
 uint64_t ppa_random_below(uint64_t bound) PPA_CTX_ANY;

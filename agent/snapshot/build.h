@@ -1,15 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From a closed session to a snapshot: addresses become locations, functions and mappings. */
+ * From what was counted to a snapshot: addresses become locations, functions and mappings. */
 #ifndef PPA_SNAPSHOT_BUILD_H
 #define PPA_SNAPSHOT_BUILD_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "agent/base/attr.h"
 
+struct ppa_kind;
+struct ppa_picture;
+struct ppa_rows;
 struct ppa_session;
 struct ppa_snapshot;
 
 /* 0, and *out is the caller's (ppa_snapshot_free); or -ENOMEM. Context: server. */
 int ppa_build_cpu(const struct ppa_session *s, struct ppa_snapshot **out) PPA_CTX_SERVER;
+
+/* A snapshot of a kind from its rows, those without any value left out. duration_ns is 0 but for a delta; wants_text asks for
+ * the tail of debug=1 as well. 0, and *out is the caller's; or -ENOMEM. Context: server. */
+struct ppa_named_times {
+	int64_t time_ns, duration_ns;
+};
+int ppa_build_named(const struct ppa_kind *kind, const struct ppa_rows *rows, const struct ppa_named_times *times,
+		    bool wants_text, struct ppa_snapshot **out) PPA_CTX_SERVER;
+
+/* For kinds.c: see struct ppa_kind. Context: server. */
+void ppa_heap_gather(struct ppa_rows *rows) PPA_CTX_SERVER;
+int64_t ppa_heap_period(void) PPA_CTX_SERVER;
+uint64_t ppa_heap_count(void) PPA_CTX_SERVER;
+void ppa_heap_comment(struct ppa_picture *p) PPA_CTX_SERVER;
+void ppa_heap_age_gather(struct ppa_rows *rows) PPA_CTX_SERVER;
+uint64_t ppa_heap_age_count(void) PPA_CTX_SERVER;
+void ppa_mmap_gather(struct ppa_rows *rows) PPA_CTX_SERVER;
+int64_t ppa_mmap_period(void) PPA_CTX_SERVER;
+uint64_t ppa_mmap_count(void) PPA_CTX_SERVER;
+void ppa_mmap_comment(struct ppa_picture *p) PPA_CTX_SERVER;
+
+/* runtime.MemStats as Go's debug=1 prints it, from what the target's allocator knows. Context: server. */
+const char *ppa_memstats_text(struct ppa_picture *p) PPA_CTX_SERVER;
 
 #endif

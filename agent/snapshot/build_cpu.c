@@ -25,7 +25,7 @@ static void draw(const struct ppa_stack *st, void *arg)
 	int64_t values[2] = {st->count, st->count * (int64_t)d->s->period_ns};
 
 	ppa_picture_sample(d->p, values);
-	ppa_picture_frames(d->p, ppa_session_table(d->s, st->layout), st->pcs, st->npcs);
+	ppa_picture_frames(d->p, ppa_session_table(d->s, st->layout), st->pcs, st->npcs, 0);
 	if (st->label < d->s->labels.n) {
 		struct ppa_label l = {.key = "thread",
 				      .str = ppa_picture_text(d->p, "%s", d->s->labels.values[st->label])};

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A CPU profile from the server's side: open a session, wait and keep the sampler going, close, build the snapshot. */
+ * Profiles from the server's side. CPU: open a session, wait and keep the sampler going, close, build the snapshot.
+ * Named kinds: gather rows, for a delta gather them again a while later and subtract, build.
+ *
+ * A snapshot of a large heap takes some ten megabytes while it is being built and encoded. So there is one at a time:
+ * whoever has it holds named_lock, until it is freed. */
 #include "agent/snapshot/collect.h"
 
 #include <errno.h>
@@ -12,7 +16,11 @@
 #include "agent/base/sys.h"
 #include "agent/base/vheap.h"
 #include "agent/snapshot/build.h"
+#include "agent/snapshot/kinds.h"
+#include "agent/snapshot/picture.h"
+#include "agent/snapshot/rows.h"
 #include "agent/profile/marker.h"
+#include "agent/profile/ready.h"
 #include "agent/cpu/sampler.h"
 #include "agent/cpu/session.h"
 #include "unwind/modules.h"
@@ -24,6 +32,8 @@ static struct {
 	struct ppa_lock lock; /* protects nusers; held while the symbol tables are dropped */
 	int nusers;	      /* requests that hold pointers into the symbol tables */
 } symbols;
+
+static struct ppa_lock named_lock; /* outermost; server */
 
 static void use_symbols(int users)
 {
@@ -44,6 +54,7 @@ void ppa_collect_trim(void)
 void ppa_collect_reset(void)
 {
 	memset(&symbols, 0, sizeof(symbols));
+	ppa_lock_reset(&named_lock);
 }
 
 void ppa_collect_set_default_hz(int hz)
@@ -87,6 +98,72 @@ int ppa_collect_cpu(const struct ppa_cpu_request *req, struct ppa_snapshot **out
 		use_symbols(-1);
 	}
 	ppa_session_free(s);
+	return err;
+}
+
+/* ---- named kinds ---- */
+
+enum { CANCEL_CHECK_NS = 100000000 };
+
+/* Until the second moment of a delta. -ECANCELED if the caller lost interest. */
+static int wait_delta(const struct ppa_named_request *req, uint64_t begin_ns)
+{
+	uint64_t deadline = begin_ns + (uint64_t)req->delta_ns, now;
+
+	while ((now = ppa_sys_clock_ns(CLOCK_MONOTONIC)) < deadline) {
+		if (req->is_cancelled && req->is_cancelled(req->arg))
+			return -ECANCELED;
+		sleep_ns(deadline - now < CANCEL_CHECK_NS ? deadline - now : CANCEL_CHECK_NS);
+	}
+	return 0;
+}
+
+static void free_named(void)
+{
+	ppa_unlock(&named_lock);
+}
+
+/* From rows to snapshot, before being what to subtract. Under named_lock, which the snapshot takes along. */
+static int build_named(const struct ppa_named_request *req, const struct ppa_rows *before, uint64_t begin_ns,
+		       struct ppa_snapshot **out)
+{
+	struct ppa_named_times times = {.duration_ns = 0};
+	struct ppa_rows rows = {.list = NULL};
+	int err;
+
+	ppa_ready_prepare();
+	times.time_ns = (int64_t)ppa_sys_clock_ns(CLOCK_REALTIME);
+	if (before)
+		times.duration_ns = (int64_t)(ppa_sys_clock_ns(CLOCK_MONOTONIC) - begin_ns);
+	req->kind->gather(&rows);
+	if (before)
+		ppa_rows_subtract(&rows, before);
+	use_symbols(1);
+	err = ppa_build_named(req->kind, &rows, &times, req->wants_text, out);
+	use_symbols(-1);
+	ppa_rows_free(&rows);
+	return err;
+}
+
+int ppa_collect_named(const struct ppa_named_request *req, struct ppa_snapshot **out)
+{
+	struct ppa_rows before = {.list = NULL};
+	uint64_t begin_ns = ppa_sys_clock_ns(CLOCK_MONOTONIC);
+	int err = 0;
+
+	if (req->delta_ns) {
+		req->kind->gather(&before);
+		err = wait_delta(req, begin_ns);
+	}
+	if (!err) {
+		ppa_lock(&named_lock);
+		err = build_named(req, req->delta_ns ? &before : NULL, begin_ns, out);
+		if (err)
+			ppa_unlock(&named_lock);
+		else
+			ppa_picture_on_free(*out, free_named);
+	}
+	ppa_rows_free(&before);
 	return err;
 }
 

@@ -28,6 +28,21 @@ struct ppa_cpu_request {
  * -EAGAIN/-EPERM when not one timer could be created. Context: server. */
 int ppa_collect_cpu(const struct ppa_cpu_request *req, struct ppa_snapshot **out) PPA_CTX_SERVER;
 
+struct ppa_kind;
+
+struct ppa_named_request {
+	const struct ppa_kind *kind; /* kinds.h */
+	int64_t delta_ns;	     /* what changed in this time from now on; 0: what there is now */
+	bool wants_text;	     /* for debug=1 */
+	/* As above, while a delta waits. */
+	bool (*is_cancelled)(void *arg);
+	void *arg;
+};
+
+/* Take a profile of a named kind; blocks for delta_ns. On 0, *out is the caller's, to be given to ppa_snapshot_free, and
+ * soon: one such snapshot exists at a time, and others wait for it. -ECANCELED, or -ENOMEM. Context: server. */
+int ppa_collect_named(const struct ppa_named_request *req, struct ppa_snapshot **out) PPA_CTX_SERVER;
+
 /* The rate of a request that names none. Context: init. */
 void ppa_collect_set_default_hz(int hz) PPA_CTX_INIT;
 

@@ -47,6 +47,7 @@ struct ppa_location {
 	uint32_t mapping;    /* index into mappings or PPA_SNAPSHOT_NO_MAPPING */
 	uint32_t first_line; /* index into lines; innermost inlined function first */
 	uint32_t nlines;     /* at least 1 */
+	uint64_t entry;	     /* first byte of the function that owns the code, 0 if unknown */
 };
 
 struct ppa_label {
@@ -64,8 +65,18 @@ struct ppa_snap_sample {
 	int64_t values[PPA_SNAPSHOT_MAX_VALUES];
 };
 
+/* What debug=1 looks like. */
+enum ppa_form {
+	PPA_FORM_NONE,	     /* there is no text */
+	PPA_FORM_COUNT,	     /* "threadcreate profile: total 7", a count for each stack */
+	PPA_FORM_HEAP,	     /* "heap profile: 1: 2 [3: 4] @ heap/1048576"; inuse and alloc, sampled values */
+	PPA_FORM_CONTENTION, /* "--- contention:", nanoseconds and counts */
+};
+
 struct ppa_snapshot {
 	const char *name; /* "profile", "heap": the endpoint */
+	enum ppa_form form;
+	const char *text_tail; /* what debug=1 appends, whole lines; NULL: nothing */
 	struct ppa_value_type sample_types[PPA_SNAPSHOT_MAX_VALUES];
 	uint32_t nsample_types;
 	const char *default_sample_type; /* NULL: unset */

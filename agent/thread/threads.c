@@ -87,9 +87,11 @@ struct ppa_thread *ppa_threads_reserve(void)
 	t->bounds = (struct ppa_stack_bounds){0, 0};
 	t->is_adopted = t->is_main = t->timer_failed = false;
 	t->stack_bytes = 0;
+	t->creator = NULL;
 	t->timer_id = -1;
 	atomic_store_explicit(&t->period_ns, 0, memory_order_relaxed);
 	atomic_store_explicit(&t->in_fork, false, memory_order_relaxed);
+	atomic_store_explicit(&t->parked.seq, 0, memory_order_relaxed);
 	atomic_store_explicit(&t->claim, 0, memory_order_relaxed);
 	atomic_store_explicit(&t->state, PPA_THREAD_RESERVED, memory_order_relaxed);
 	return t;

@@ -18,7 +18,35 @@
 #include "agent/base/attr.h"
 #include "unwind/unwind.h"
 
+struct ppa_site;
+
 enum { PPA_THREADS_MAX = 65536 };
+
+/* What a thread waits for inside a wrapper of ours. */
+enum ppa_parked_kind {
+	PPA_PARKED_MUTEX,
+	PPA_PARKED_RWLOCK_READ,
+	PPA_PARKED_RWLOCK_WRITE,
+	PPA_PARKED_CONDITION,
+	PPA_PARKED_SEMAPHORE,
+	PPA_PARKED_BARRIER,
+	PPA_PARKED_SPIN,
+	PPA_PARKED_JOIN,
+	PPA_PARKED_FUTEX,
+	PPA_PARKED_IO,
+	PPA_PARKED_SLEEP,
+	PPA_PARKED_CHILD,
+	PPA_PARKED_KINDS
+};
+
+/* Written by the thread, read by anyone: see parked.h. */
+struct ppa_parked {
+	_Atomic uint32_t seq; /* odd: the rest holds */
+	_Atomic uint32_t kind;
+	_Atomic uint64_t since_ns; /* CLOCK_MONOTONIC */
+	_Atomic uintptr_t object, sp;
+	_Atomic uintptr_t regs[6]; /* callee-saved, in the unwinder's order */
+};
 
 enum ppa_thread_state {
 	PPA_THREAD_FREE = 0,
@@ -43,7 +71,8 @@ struct ppa_thread {
 	/* carried from the creator to the new thread */
 	void *(*fn)(void *);
 	void *arg;
-	size_t stack_bytes; /* what the thread's attributes ask for; 0 if unknown */
+	size_t stack_bytes;	  /* what the thread's attributes ask for; 0 if unknown */
+	struct ppa_site *creator; /* the stack that created it, NULL if unknown; read by server threads */
 
 	/* held by the claim */
 	int timer_id; /* kernel id, -1 none */
@@ -53,6 +82,7 @@ struct ppa_thread {
 
 	/* owned by the thread */
 	_Atomic bool in_fork; /* our signal is blocked by our own fork hook */
+	struct ppa_parked parked;
 
 	/* owned by the scan */
 	uint32_t scan;

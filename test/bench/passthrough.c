@@ -2,20 +2,40 @@
 // flags: -shared -Wl,--no-as-needed build/stub/libc.so.6 build/stub/libpthread.so.0 build/stub/libdl.so.2 build/stub/librt.so.1
 /* The least that any agent of this kind must do: it stands before the same functions as ours, with calls that go
  * straight on, and has one idle thread (which alone ends the C library's shortcuts for programs with one thread). What
- * the agent costs is measured against this, and this against nothing. */
+ * the agent costs is measured against this, and this against nothing. With the variable BENCH_ALONE it has no thread.
+ *
+ * It is for the machine it is measured on, a glibc since 2.34: there dlsym allocates only to tell of a failure, so the
+ * allocator's functions, resolved first, need no early blocks of their own as the agent has. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <malloc.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
 #define REAL(name) (*(__typeof__(&name))real[name##_])
 
 #define NAMES(X)                                                                                                       \
+	X(malloc)                                                                                                      \
+	X(free)                                                                                                        \
+	X(calloc)                                                                                                      \
+	X(realloc)                                                                                                     \
+	X(reallocarray)                                                                                                \
+	X(posix_memalign)                                                                                              \
+	X(aligned_alloc)                                                                                               \
+	X(memalign)                                                                                                    \
+	X(valloc)                                                                                                      \
+	X(pvalloc)                                                                                                     \
+	X(malloc_usable_size)                                                                                          \
+	X(mmap)                                                                                                        \
+	X(mmap64)                                                                                                      \
+	X(munmap)                                                                                                      \
+	X(mremap)                                                                                                      \
 	X(pthread_create)                                                                                              \
 	X(pthread_exit)                                                                                                \
 	X(pthread_sigmask)                                                                                             \
@@ -52,10 +72,10 @@ static void resolve(void)
 	NAMES(RESOLVE)
 }
 
-/* Another library's constructor may come before ours. */
-static inline void ready(void)
+/* Another library's constructor may come before ours. Each function asks for its own address: it is at hand anyway. */
+static inline void ready(int name)
 {
-	if (__builtin_expect(!real[dlclose_], 0))
+	if (__builtin_expect(!real[name], 0))
 		resolve();
 }
 
@@ -64,14 +84,31 @@ struct termios;
 struct winsize;
 EXPORT pid_t forkpty(int *m, char *name, const struct termios *t, const struct winsize *w);
 EXPORT int signalfd(int fd, const sigset_t *set, int flags);
+/* C23, which this libc does not know. */
+EXPORT void free_sized(void *p, size_t size);
+EXPORT void free_aligned_sized(void *p, size_t alignment, size_t size);
 
 #define PASS(type, name, parameters, arguments)                                                                        \
 	EXPORT type name parameters                                                                                    \
 	{                                                                                                              \
-		ready();                                                                                               \
+		ready(name##_);                                                                                        \
 		return REAL(name) arguments;                                                                           \
 	}
 
+PASS(void *, malloc, (size_t size), (size))
+PASS(void, free, (void *p), (p))
+PASS(void *, calloc, (size_t n, size_t size), (n, size))
+PASS(void *, realloc, (void *p, size_t size), (p, size))
+PASS(void *, reallocarray, (void *p, size_t n, size_t size), (p, n, size))
+PASS(int, posix_memalign, (void **p, size_t alignment, size_t size), (p, alignment, size))
+PASS(void *, aligned_alloc, (size_t alignment, size_t size), (alignment, size))
+PASS(void *, memalign, (size_t alignment, size_t size), (alignment, size))
+PASS(void *, valloc, (size_t size), (size))
+PASS(void *, pvalloc, (size_t size), (size))
+PASS(size_t, malloc_usable_size, (void *p), (p))
+PASS(void *, mmap, (void *p, size_t len, int prot, int flags, int fd, off_t at), (p, len, prot, flags, fd, at))
+PASS(void *, mmap64, (void *p, size_t len, int prot, int flags, int fd, off64_t at), (p, len, prot, flags, fd, at))
+PASS(int, munmap, (void *p, size_t len), (p, len))
 PASS(int, pthread_create, (pthread_t * t, const pthread_attr_t *a, void *(*fn)(void *), void *p), (t, a, fn, p))
 PASS(int, pthread_sigmask, (int how, const sigset_t *set, sigset_t *old), (how, set, old))
 PASS(int, sigprocmask, (int how, const sigset_t *set, sigset_t *old), (how, set, old))
@@ -102,9 +139,36 @@ PASS(void *, dlopen, (const char *file, int mode), (file, mode))
 PASS(void *, dlmopen, (Lmid_t space, const char *file, int mode), (space, file, mode))
 PASS(int, dlclose, (void *handle), (handle))
 
+EXPORT void free_sized(void *p, size_t size)
+{
+	(void)size;
+	ready(free_);
+	REAL(free)(p);
+}
+
+EXPORT void free_aligned_sized(void *p, size_t alignment, size_t size)
+{
+	(void)alignment;
+	(void)size;
+	ready(free_);
+	REAL(free)(p);
+}
+
+EXPORT void *mremap(void *p, size_t old_len, size_t new_len, int flags, ...)
+{
+	va_list ap;
+	void *to;
+
+	ready(mremap_);
+	va_start(ap, flags);
+	to = va_arg(ap, void *);
+	va_end(ap);
+	return REAL(mremap)(p, old_len, new_len, flags, to);
+}
+
 EXPORT void pthread_exit(void *ret)
 {
-	ready();
+	ready(pthread_exit_);
 	REAL(pthread_exit)(ret);
 	__builtin_unreachable();
 }
@@ -112,11 +176,11 @@ EXPORT void pthread_exit(void *ret)
 /* The list forms: the same as execv and its kin, with the arguments gathered first. */
 enum { ARGUMENTS_MAX = 256 };
 
-#define GATHER(first)                                                                                                  \
+#define GATHER(first, name)                                                                                            \
 	char *argv[ARGUMENTS_MAX] = {(char *)(first)};                                                                 \
 	va_list ap;                                                                                                    \
 	int n = 0;                                                                                                     \
-	ready();                                                                                                       \
+	ready(name##_);                                                                                                \
 	va_start(ap, first);                                                                                           \
 	while (argv[n] && n < ARGUMENTS_MAX - 2)                                                                       \
 		argv[++n] = va_arg(ap, char *);                                                                        \
@@ -124,21 +188,21 @@ enum { ARGUMENTS_MAX = 256 };
 
 EXPORT int execl(const char *path, const char *arg, ...)
 {
-	GATHER(arg);
+	GATHER(arg, execv);
 	va_end(ap);
 	return REAL(execv)(path, argv);
 }
 
 EXPORT int execlp(const char *file, const char *arg, ...)
 {
-	GATHER(arg);
+	GATHER(arg, execvp);
 	va_end(ap);
 	return REAL(execvp)(file, argv);
 }
 
 EXPORT int execle(const char *path, const char *arg, ...)
 {
-	GATHER(arg);
+	GATHER(arg, execve);
 	char *const *env = va_arg(ap, char *const *);
 
 	va_end(ap);
@@ -158,7 +222,9 @@ __attribute__((constructor)) static void init(void)
 	pthread_t thread;
 	sigset_t all, old;
 
-	ready();
+	resolve();
+	if (getenv("BENCH_ALONE"))
+		return;
 	sigfillset(&all);
 	REAL(pthread_sigmask)(SIG_SETMASK, &all, &old);
 	pthread_attr_init(&attr);

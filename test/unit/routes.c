@@ -12,6 +12,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "agent/snapshot/kinds.h"
 #include "http/access.h"
 #include "http/civetweb_embed.h"
 #include "http/path.h"
@@ -80,15 +81,38 @@ void ppa_handle_symbol(struct ppa_request *r)
 	handled_by("symbol");
 }
 
-/* Starts another one of its kind before it ends, seen.nested times. */
-void ppa_handle_profile(struct ppa_request *r)
+const struct ppa_kind *ppa_kinds_find(const char *name)
 {
-	char path[] = "/debug/pprof/profile";
-	struct ppa_request inner = {.method = r->method, .path = path};
+	static const struct ppa_kind kind = {.name = "heap"};
+
+	return strcmp(name, kind.name) ? NULL : &kind;
+}
+
+static void nest(struct ppa_request *r, char *path);
+
+void ppa_handle_named(struct ppa_request *r)
+{
+	char path[] = "/debug/pprof/heap";
+
+	nest(r, path);
+	handled_by("named");
+}
+
+/* Starts another one of its kind before it ends, seen.nested times. */
+static void nest(struct ppa_request *r, char *path)
+{
+	struct ppa_request inner = {.method = r->method, .path = path, .query = r->query};
 
 	seen.deepest++;
 	if (seen.nested-- > 0)
 		ppa_routes_answer(&inner);
+}
+
+void ppa_handle_profile(struct ppa_request *r)
+{
+	char path[] = "/debug/pprof/profile";
+
+	nest(r, path);
 	handled_by("profile");
 }
 
@@ -115,6 +139,7 @@ static void names_lead_to_handlers(void **state)
 	asks(PPA_METHOD_HEAD, "/debug/pprof/profile", NULL, 200, "profile");
 	asks(PPA_METHOD_POST, "/debug/pprof/symbol", NULL, 200, "symbol");
 	asks(PPA_METHOD_GET, "/debug/pprof/symbolz", NULL, 200, "symbol");
+	asks(PPA_METHOD_GET, "/debug/pprof/he%61p", NULL, 200, "named");
 }
 
 static void unknown_names_are_404(void **state)
@@ -122,6 +147,7 @@ static void unknown_names_are_404(void **state)
 	(void)state;
 	asks(PPA_METHOD_GET, "/debug/pprof/nope", "seconds=abc", 404, "Unknown profile");
 	asks(PPA_METHOD_GET, "/debug/pprof/Profile", NULL, 404, "Unknown profile");
+	asks(PPA_METHOD_GET, "/debug/pprof/heap/", NULL, 404, "Unknown profile");
 	asks(PPA_METHOD_GET, "/debug/pprof/cmdline/", NULL, 404, "Unknown profile");
 	asks(PPA_METHOD_GET, "/debug/pprofx", NULL, 404, "404 page not found");
 	asks(PPA_METHOD_GET, "/debug", NULL, 404, "404 page not found");
@@ -172,6 +198,22 @@ static void collections_keep_to_their_share(void **state)
 	seen.deepest = seen.refused = 0;
 	asks(PPA_METHOD_GET, "/debug/pprof/profile", NULL, 200, "profile");
 	assert_int_equal(seen.deepest, PPA_ROUTES_COLLECTIONS_MAX);
+	assert_int_equal(seen.refused, 0);
+}
+
+/* Only those that wait: a snapshot is never refused. */
+static void deltas_keep_to_their_share(void **state)
+{
+	(void)state;
+	seen.nested = 30;
+	seen.deepest = seen.refused = 0;
+	asks(PPA_METHOD_GET, "/debug/pprof/heap", "seconds=1", 200, "named");
+	assert_int_equal(seen.deepest, PPA_ROUTES_COLLECTIONS_MAX);
+	assert_int_equal(seen.refused, 1);
+	seen.nested = 30;
+	seen.deepest = seen.refused = 0;
+	asks(PPA_METHOD_GET, "/debug/pprof/heap", "seconds=", 200, "named");
+	assert_int_equal(seen.deepest, 31);
 	assert_int_equal(seen.refused, 0);
 }
 
@@ -259,6 +301,7 @@ int main(void)
 		cmocka_unit_test(the_root_knows_browsers),
 		cmocka_unit_test(methods_are_limited),
 		cmocka_unit_test(collections_keep_to_their_share),
+		cmocka_unit_test(deltas_keep_to_their_share),
 		cmocka_unit_test(the_index_is_sorted),
 		cmocka_unit_test(bad_escapes_are_refused),
 		cmocka_unit_test(hosts_that_are_names_are_refused),

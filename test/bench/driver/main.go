@@ -8,7 +8,7 @@
 // preload, the control, shows what the machine calls a difference where there is none.
 //
 // environment: LIB the library, OUT where the programs of test/bench are, BENCH_ROUNDS rounds of each workload,
-// BENCH_ONLY a pattern of workloads and parts to run.
+// BENCH_ONLY a pattern of workloads and parts to run, BENCH_VARIANTS one of variants to race against no preload.
 package main
 
 import (
@@ -18,13 +18,14 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"syscall"
 )
 
 var (
 	library, programs, scratch string
 	rounds                     int // 0: each workload's own number
-	only                       *regexp.Regexp
+	only, onlyVariants         *regexp.Regexp
 )
 
 func fatal(format string, args ...any) {
@@ -47,8 +48,15 @@ func readKnobs() {
 	if only, err = regexp.Compile(os.Getenv("BENCH_ONLY")); err != nil {
 		fatal("BENCH_ONLY: %v", err)
 	}
-	for _, v := range []string{"LD_PRELOAD", "PPROF_ADDR", "PPROF_ADDR_VAR", "PPROF_ADDR_FILE", "PPROF_LOG", "PPROF_CPU_HZ", "PPROF_SKIP"} {
-		os.Unsetenv(v)
+	if onlyVariants, err = regexp.Compile(os.Getenv("BENCH_VARIANTS")); err != nil {
+		fatal("BENCH_VARIANTS: %v", err)
+	}
+	for _, v := range os.Environ() {
+		name, _, _ := strings.Cut(v, "=")
+		if name == "LD_PRELOAD" || name == "GLIBC_TUNABLES" || strings.HasPrefix(name, "PPROF_") ||
+			strings.HasPrefix(name, "TCMALLOC_") || strings.HasPrefix(name, "MALLOC_") {
+			os.Unsetenv(name)
+		}
 	}
 }
 
@@ -66,7 +74,7 @@ func freeze() {
 		return to
 	}
 	library = copyTo(library)
-	for _, name := range []string{"cpu", "create", "trivial", "spawn", "unwind", "empty", "passthrough"} {
+	for _, name := range []string{"cpu", "create", "malloc", "trivial", "spawn", "unwind", "empty", "passthrough"} {
 		copyTo(filepath.Join(programs, name))
 	}
 	programs = scratch

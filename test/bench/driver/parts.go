@@ -24,6 +24,8 @@ func parts() []part {
 		{"answer", "from the request of a 2 s profile to the end of its answer, s", measureAnswer},
 		{"unwind", "a walk of the same context again and again", measureUnwind},
 		{"instructions", "user-space instructions by callgrind: what CPU time is too coarse for", measureInstructions},
+		{"heap-instructions", "the same, an operation of malloc and free; one thread", measureHeapInstructions},
+		{"heap-memory", "resident memory of programs that hold much and rest, MiB", measureHeapMemory},
 	}
 }
 

@@ -84,8 +84,10 @@ func (p *process) start(cpu int, env []string, command ...string) error {
 // prepare waits until the program rests, attaches what the variant wants, and lets that come to rest as well.
 func (p *process) prepare(v *variant) error {
 	err := await("the address", func() bool { return !v.listens || exists(agentSocket(p.where)) })
-	if err == nil {
-		err = p.rest()
+	if err == nil && v.ticks {
+		time.Sleep(300 * time.Millisecond)
+	} else if err == nil {
+		err = p.rest(30 * time.Millisecond)
 	}
 	if err == nil && v.hz > 0 {
 		err = p.hold(v.hz)
@@ -113,9 +115,8 @@ func await(what string, done func() bool) error {
 	return nil
 }
 
-// rest returns when the process has used no CPU for a while.
-func (p *process) rest() error {
-	const still = 30 * time.Millisecond
+// rest returns when the process has used no CPU for so long.
+func (p *process) rest(still time.Duration) error {
 	last, since := p.used(), time.Now()
 	return await("a program to reach its gate", func() bool {
 		if now := p.used(); now != last {

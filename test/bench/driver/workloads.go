@@ -34,29 +34,31 @@ const (
 )
 
 func workloads() []*workload {
-	always := func(v *variant) bool { return v.name != vEmpty }
-	return []*workload{
-		{name: "cpu", what: "one thread, recursion 20 deep, fixed work", unit: "ms", scale: 1e3, rounds: 61, suits: always,
+	all := []*workload{
+		{name: "cpu", what: "one thread, recursion 20 deep, fixed work", unit: "ms", scale: 1e3, rounds: 61, suits: forCPU,
 			run:  gated(oneCPU, 1, "\n", programs+"/cpu", "1", cpuWork),
 			bars: func(r *results) []bar { return []bar{r.bar(v100, 1.01), r.bar(v1000, 1.03)} }},
-		{name: "threads200", what: "the same work divided among 200 threads", unit: "ms", scale: 1e3, rounds: 15, suits: always,
+		{name: "threads200", what: "the same work divided among 200 threads", unit: "ms", scale: 1e3, rounds: 15, suits: forCPU,
 			run:  gated(anyCPU, 1, "\n", programs+"/cpu", "200", threadsWork),
 			bars: func(r *results) []bar { return []bar{r.bar(v100, 1.01), r.bar(v1000, 1.03)} }},
-		{name: "create", what: "creating and joining a thread that does nothing", unit: "us", scale: 1e6, rounds: 31, suits: always,
+		{name: "create", what: "creating and joining a thread that does nothing", unit: "us", scale: 1e6, rounds: 31, suits: forCPU,
 			run:  gated(oneCPU, creations, "\n", programs+"/create", fmt.Sprint(creations)),
 			bars: func(r *results) []bar { return []bar{r.bar(v100, 1.3), r.bar(v1000, 1.3)} }},
 		{name: "start", what: "starting a program that does nothing, 500 times a round; wall time is the median start's", unit: "us", scale: 1e6, rounds: 15,
-			suits: func(v *variant) bool { return v.hz == 0 && !v.perf },
+			suits: func(v *variant) bool { return v.of == "" || v.name == vGperf },
 			run:   runStarts, bars: startBars},
-		{name: "redis", what: "CPU time of redis-server a request, SET and GET over a unix socket", unit: "us", scale: 1e6, rounds: 31, suits: always,
+		{name: "redis", what: "CPU time of redis-server a request, SET and GET over a unix socket", unit: "us", scale: 1e6, rounds: 31, suits: forPrograms,
 			missing: lacks("redis-server", "redis-benchmark"), run: runRedis,
 			bars: func(r *results) []bar { return []bar{r.bar(vIdle, 1.01), r.bar(v100, 1.02)} }},
-		{name: "sqlite3", what: "a fixed script in memory", unit: "ms", scale: 1e3, rounds: 15, suits: always,
-			missing: lacks("sqlite3"), run: gated(oneCPU, 1, sqliteScript, "sqlite3", "-batch", ":memory:")},
-		{name: "python3", what: "a fixed script", unit: "ms", scale: 1e3, rounds: 15, suits: always,
-			missing: lacks("/usr/bin/python3"), run: gated(oneCPU, 1, pythonScript, "/usr/bin/python3", "-")},
+		{name: "sqlite3", what: "a fixed script in memory", unit: "ms", scale: 1e3, rounds: 31, suits: forPrograms,
+			missing: lacks("sqlite3"), run: gated(oneCPU, 1, sqliteScript, "sqlite3", "-batch", ":memory:"), bars: idleBar},
+		{name: "python3", what: "a fixed script", unit: "ms", scale: 1e3, rounds: 31, suits: forPrograms,
+			missing: lacks("/usr/bin/python3"), run: gated(oneCPU, 1, pythonScript, "/usr/bin/python3", "-"), bars: idleBar},
 	}
+	return append(all, heapWorkloads()...)
 }
+
+func idleBar(r *results) []bar { return []bar{r.bar(vIdle, 1.01)} }
 
 // lacks says which of the programs is not here.
 func lacks(names ...string) string {
@@ -113,8 +115,11 @@ func redisCommand(socket string) []string {
 
 // redisLoad sends requests of both kinds to the server and waits for the answers.
 func redisLoad(socket string, requests int) error {
-	load := exec.Command("redis-benchmark", "-s", socket, "-q", "-c", "20", "-n", fmt.Sprint(requests), "-t", "set,get")
-	out, err := load.CombinedOutput()
+	return redisBenchmark(socket, "-n", fmt.Sprint(requests), "-t", "set,get")
+}
+
+func redisBenchmark(socket string, arguments ...string) error {
+	out, err := exec.Command("redis-benchmark", append([]string{"-s", socket, "-q", "-c", "20"}, arguments...)...).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("redis-benchmark: %v: %s", err, strings.TrimSpace(string(out)))
 	}

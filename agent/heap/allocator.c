@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/heap/allocator.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <unistd.h>
+
+#include "agent/base/vheap.h"
+#include "agent/heap/heap.h"
+#include "agent/heap/blocks.h"
+
+enum { MUSL_BYTES = 1 << 20, PAGE_BYTES = 4096 };
+
+extern const char *gnu_get_libc_version(void) __attribute__((weak));
+
+static void resolve(void);
+
+/* Entered in place of the genuine functions before these are known, by a thread that asks for them or, in dlsym, by the
+ * one that is being answered. */
+static void *boot_malloc(size_t n)
+{
+	if (ppa_self.is_resolving)
+		return ppa_allocator_own(n, false);
+	resolve();
+	return ppa_allocator.malloc(n);
+}
+
+static void *boot_calloc(size_t n, size_t size)
+{
+	size_t total;
+
+	if (ppa_self.is_resolving)
+		return __builtin_mul_overflow(n, size, &total) ? NULL : ppa_allocator_own(total, true);
+	resolve();
+	return ppa_allocator.calloc(n, size);
+}
+
+static void *boot_realloc(void *p, size_t n)
+{
+	if (ppa_self.is_resolving) /* blocks of ours are dealt with in the hook */
+		return p ? NULL : ppa_allocator_own(n, false);
+	resolve();
+	return ppa_allocator.realloc(p, n);
+}
+
+static void boot_free(void *p)
+{
+	if (ppa_self.is_resolving)
+		return;
+	resolve();
+	ppa_allocator.free(p);
+}
+
+static int boot_posix_memalign(void **p, size_t alignment, size_t n)
+{
+	if (ppa_self.is_resolving)
+		return ENOMEM;
+	resolve();
+	return ppa_allocator.posix_memalign(p, alignment, n);
+}
+
+static void *boot_aligned_alloc(size_t alignment, size_t n)
+{
+	if (ppa_self.is_resolving)
+		return NULL;
+	resolve();
+	return ppa_allocator.aligned_alloc(alignment, n);
+}
+
+static void *boot_memalign(size_t alignment, size_t n)
+{
+	if (ppa_self.is_resolving)
+		return NULL;
+	resolve();
+	return ppa_allocator.memalign(alignment, n);
+}
+
+static void *boot_valloc(size_t n)
+{
+	return boot_memalign(PAGE_BYTES, n);
+}
+
+static void *boot_pvalloc(size_t n)
+{
+	return boot_memalign(PAGE_BYTES, (n + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1));
+}
+
+static size_t boot_usable_size(void *p)
+{
+	if (ppa_self.is_resolving)
+		return 0;
+	resolve();
+	return ppa_allocator.malloc_usable_size(p);
+}
+
+static size_t no_usable_size(void *p)
+{
+	(void)p;
+	return 0;
+}
+
+struct ppa_allocator ppa_allocator = {
+	.malloc = boot_malloc,
+	.calloc = boot_calloc,
+	.realloc = boot_realloc,
+	.free = boot_free,
+	.posix_memalign = boot_posix_memalign,
+	.aligned_alloc = boot_aligned_alloc,
+	.memalign = boot_memalign,
+	.valloc = boot_valloc,
+	.pvalloc = boot_pvalloc,
+	.malloc_usable_size = boot_usable_size,
+};
+
+/* What no libc lacks; without it there is no program. */
+#define TAKE(name)                                                                                                     \
+	do {                                                                                                           \
+		void *f = dlsym(RTLD_NEXT, #name);                                                                     \
+		if (f)                                                                                                 \
+			*(void **)&a.name = f;                                                                         \
+	} while (0)
+
+static void resolve(void)
+{
+	struct ppa_allocator a = ppa_allocator;
+	int saved = errno;
+
+	ppa_self.is_resolving = true;
+	TAKE(malloc);
+	TAKE(calloc);
+	TAKE(realloc);
+	TAKE(free);
+	TAKE(posix_memalign);
+	TAKE(aligned_alloc);
+	TAKE(memalign);
+	TAKE(valloc);
+	TAKE(pvalloc);
+	a.malloc_usable_size = no_usable_size;
+	TAKE(malloc_usable_size);
+	/* musl is small: what is that near to one of its functions is its own. */
+	a.nests = !gnu_get_libc_version && (uintptr_t)a.calloc - (uintptr_t)write + MUSL_BYTES < 2 * MUSL_BYTES;
+	ppa_self.is_resolving = false;
+	errno = saved;
+	/* Word by word equal for all who race, and every word is valid at any moment. */
+	ppa_allocator = a;
+}
+
+void *ppa_allocator_own(size_t n, bool zeroed)
+{
+	struct ppa_block l = {.site = PPA_BLOCK_OWN, .bytes = n}, stale;
+	int saved = errno;
+	bool has_stale;
+	void *p = zeroed ? ppa_vheap_calloc(1, n) : ppa_vheap_malloc(n);
+
+	if (p && ppa_blocks_add(p, &l, &stale, &has_stale)) {
+		if (has_stale)
+			ppa_heap_forget(&stale);
+		errno = saved;
+		return p;
+	}
+	ppa_vheap_free(p);
+	errno = saved;
+	if (ppa_self.is_resolving)
+		return NULL;
+	return zeroed ? ppa_allocator.calloc(1, n) : ppa_allocator.malloc(n);
+}
+
+void ppa_allocator_free_own(void *p)
+{
+	int saved = errno;
+
+	ppa_vheap_free(p);
+	errno = saved;
+}
+
+uintptr_t ppa_heap_allocator_address(void)
+{
+	return (uintptr_t)ppa_allocator.malloc;
+}

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The allocation family. In the common case a hook is a countdown (malloc) or one look at a byte (free) and a jump to
+ * the genuine function, whose caller is then the target's code. operator new is left to the library that defines it and
+ * comes here from there; strdup and its like come here from libc.
+ *
+ * A block is recorded after it was allocated and forgotten before it is freed; realloc forgets the old one when it has succeeded.
+ * errno, alignment, usable size and failures are the genuine ones. free_sized and free_aligned_sized (C23) are free.
+ * reallocarray is realloc after a check, as in every libc that has it; calling the genuine one would come back here. */
+#include <errno.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/self.h"
+#include "agent/heap/allocator.h"
+#include "agent/heap/heap.h"
+#include "agent/heap/blocks.h"
+
+enum { PAGE_BYTES = 4096 };
+
+#define CALLER ((uintptr_t)__builtin_return_address(0))
+#define COLD __attribute__((noinline, cold))
+
+/* Count n bytes down; true if that is beyond the next sample point (or nobody knows where that is). */
+static inline __attribute__((always_inline)) bool is_due(size_t n)
+{
+	uint64_t left = ppa_self.heap_left;
+
+	if (ppa_unlikely(n >= left))
+		return true;
+	ppa_self.heap_left = left - n - 1;
+	return false;
+}
+
+/* ---- malloc, calloc ---- */
+
+static COLD void *malloc_due(size_t n, uintptr_t caller)
+{
+	uint64_t rate;
+	void *p;
+
+	if (ppa_allocator_serves_own())
+		return ppa_allocator_own(n, false);
+	if (!ppa_heap_decide(n, &rate))
+		return ppa_allocator.malloc(n);
+	p = ppa_allocator.malloc(n);
+	if (p)
+		ppa_heap_record(p, n, rate, caller);
+	return p;
+}
+
+PPA_EXPORT void *malloc(size_t n)
+{
+	if (ppa_unlikely(is_due(n)))
+		return malloc_due(n, CALLER);
+	return ppa_allocator.malloc(n);
+}
+
+static COLD void *calloc_due(size_t n, size_t size, uintptr_t caller)
+{
+	uint64_t rate;
+	void *p;
+
+	if (ppa_allocator_serves_own())
+		return ppa_allocator_own(n * size, true);
+	if (!ppa_heap_decide(n * size, &rate))
+		return ppa_allocator.calloc(n, size);
+	p = ppa_allocator.calloc(n, size);
+	if (p)
+		ppa_heap_record(p, n * size, rate, caller);
+	return p;
+}
+
+PPA_EXPORT void *calloc(size_t n, size_t size)
+{
+	size_t total;
+
+	if (ppa_unlikely(__builtin_mul_overflow(n, size, &total) || ppa_allocator.nests))
+		return ppa_allocator.calloc(n, size);
+	if (ppa_unlikely(is_due(total)))
+		return calloc_due(n, size, CALLER);
+	return ppa_allocator.calloc(n, size);
+}
+
+/* ---- free ---- */
+
+static COLD void free_known(void *p)
+{
+	struct ppa_block l;
+
+	if (ppa_blocks_remove(p, &l)) {
+		if (l.site == PPA_BLOCK_OWN)
+			ppa_allocator_free_own(p);
+		if (l.site == PPA_BLOCK_OWN || l.site == PPA_BLOCK_ORPHAN)
+			return;
+		ppa_heap_forget(&l);
+	}
+	ppa_allocator.free(p);
+}
+
+PPA_EXPORT void free(void *p)
+{
+	if (ppa_unlikely(ppa_blocks_may_have(p)))
+		free_known(p);
+	else
+		ppa_allocator.free(p);
+}
+
+PPA_EXPORT void free_sized(void *p, size_t n);
+PPA_EXPORT void free_sized(void *p, size_t n)
+{
+	(void)n;
+	free(p);
+}
+
+PPA_EXPORT void free_aligned_sized(void *p, size_t alignment, size_t n);
+PPA_EXPORT void free_aligned_sized(void *p, size_t alignment, size_t n)
+{
+	(void)alignment;
+	(void)n;
+	free(p);
+}
+
+/* ---- realloc ---- */
+
+/* A block of the agent's heap becomes one of whoever the caller is. */
+static void *move_own(void *p, size_t n, struct ppa_block_place *place, const struct ppa_block *l)
+{
+	void *q = n ? malloc(n) : NULL;
+
+	if (n && !q) {
+		ppa_blocks_restore(place, p);
+		return NULL;
+	}
+	if (q)
+		memcpy(q, p, n < l->bytes ? n : l->bytes);
+	ppa_blocks_drop(place, p);
+	if (l->site == PPA_BLOCK_OWN)
+		ppa_allocator_free_own(p);
+	return q;
+}
+
+/* The genuine one, and whether p is gone: realloc to nothing may free and return NULL. */
+static void *realloc_telling(void *p, size_t n, bool *gone)
+{
+	int saved = errno;
+	void *q;
+
+	if (n) {
+		q = ppa_allocator.realloc(p, n);
+		*gone = q != NULL;
+		return q;
+	}
+	errno = 0;
+	q = ppa_allocator.realloc(p, n);
+	*gone = q || errno != ENOMEM;
+	if (!errno)
+		errno = saved;
+	return q;
+}
+
+static COLD void *realloc_due(void *p, size_t n, uintptr_t caller)
+{
+	struct ppa_block l;
+	struct ppa_block_place *place = ppa_blocks_may_have(p) ? ppa_blocks_hide(p, &l) : NULL;
+	bool is_sampled, gone;
+	uint64_t rate;
+	void *q;
+
+	if (place && (l.site == PPA_BLOCK_OWN || l.site == PPA_BLOCK_ORPHAN))
+		return move_own(p, n, place, &l);
+	if (!p && ppa_allocator_serves_own())
+		return ppa_allocator_own(n, false);
+	is_sampled = !ppa_allocator_serves_own() && ppa_heap_decide(n, &rate);
+	q = realloc_telling(p, n, &gone);
+	if (place && gone) {
+		ppa_heap_forget(&l);
+		ppa_blocks_drop(place, p);
+	} else if (place) {
+		ppa_blocks_restore(place, p);
+	}
+	if (q && is_sampled)
+		ppa_heap_record(q, n, rate, caller);
+	return q;
+}
+
+static inline __attribute__((always_inline)) void *realloc_from(void *p, size_t n, uintptr_t caller)
+{
+	if (ppa_unlikely(ppa_blocks_may_have(p) || n >= ppa_self.heap_left))
+		return realloc_due(p, n, caller);
+	ppa_self.heap_left -= n + 1;
+	return ppa_allocator.realloc(p, n);
+}
+
+PPA_EXPORT void *realloc(void *p, size_t n)
+{
+	return realloc_from(p, n, CALLER);
+}
+
+PPA_EXPORT void *reallocarray(void *p, size_t n, size_t size)
+{
+	size_t total;
+
+	if (ppa_unlikely(__builtin_mul_overflow(n, size, &total))) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	return realloc_from(p, total, CALLER);
+}
+
+/* ---- aligned blocks ---- */
+
+static COLD int posix_memalign_due(void **out, size_t alignment, size_t n, uintptr_t caller)
+{
+	uint64_t rate;
+	int err;
+
+	if (ppa_allocator_serves_own() || !ppa_heap_decide(n, &rate))
+		return ppa_allocator.posix_memalign(out, alignment, n);
+	err = ppa_allocator.posix_memalign(out, alignment, n);
+	if (!err && *out)
+		ppa_heap_record(*out, n, rate, caller);
+	return err;
+}
+
+PPA_EXPORT int posix_memalign(void **out, size_t alignment, size_t n)
+{
+	if (ppa_unlikely(!ppa_allocator.nests && is_due(n)))
+		return posix_memalign_due(out, alignment, n, CALLER);
+	return ppa_allocator.posix_memalign(out, alignment, n);
+}
+
+static COLD void *aligned_due(void *(*genuine)(size_t, size_t), size_t alignment, size_t n, uintptr_t caller)
+{
+	uint64_t rate;
+	void *p;
+
+	if (ppa_allocator_serves_own() || !ppa_heap_decide(n, &rate))
+		return genuine(alignment, n);
+	p = genuine(alignment, n);
+	if (p)
+		ppa_heap_record(p, n, rate, caller);
+	return p;
+}
+
+PPA_EXPORT void *aligned_alloc(size_t alignment, size_t n)
+{
+	if (ppa_unlikely(is_due(n)))
+		return aligned_due(ppa_allocator.aligned_alloc, alignment, n, CALLER);
+	return ppa_allocator.aligned_alloc(alignment, n);
+}
+
+PPA_EXPORT void *memalign(size_t alignment, size_t n)
+{
+	if (ppa_unlikely(!ppa_allocator.nests && is_due(n)))
+		return aligned_due(ppa_allocator.memalign, alignment, n, CALLER);
+	return ppa_allocator.memalign(alignment, n);
+}
+
+static COLD void *paged_due(void *(*genuine)(size_t), size_t n, uintptr_t caller)
+{
+	uint64_t rate;
+	void *p;
+
+	if (ppa_allocator_serves_own() || !ppa_heap_decide(n, &rate))
+		return genuine(n);
+	p = genuine(n);
+	if (p)
+		ppa_heap_record(p, n, rate, caller);
+	return p;
+}
+
+PPA_EXPORT void *valloc(size_t n)
+{
+	if (ppa_unlikely(!ppa_allocator.nests && is_due(n)))
+		return paged_due(ppa_allocator.valloc, n, CALLER);
+	return ppa_allocator.valloc(n);
+}
+
+PPA_EXPORT void *pvalloc(size_t n)
+{
+	if (ppa_unlikely(!ppa_allocator.nests && is_due(n)))
+		return paged_due(ppa_allocator.pvalloc, n, CALLER);
+	return ppa_allocator.pvalloc(n);
+}
+
+/* ---- what is no allocation ---- */
+
+uintptr_t ppa_heap_hook_address(void)
+{
+	return (uintptr_t)malloc;
+}
+
+PPA_EXPORT size_t malloc_usable_size(void *p)
+{
+	struct ppa_block l;
+
+	if (ppa_unlikely(ppa_blocks_may_have(p)) && ppa_blocks_find(p, &l) &&
+	    (l.site == PPA_BLOCK_OWN || l.site == PPA_BLOCK_ORPHAN))
+		return l.bytes;
+	return ppa_allocator.malloc_usable_size(p);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The stack of the calling thread, for hooks: walked into a buffer of the agent's, because the target's stack may be
+ * small, and without the agent's own frames. */
+#ifndef PPA_THREAD_STACK_HERE_H
+#define PPA_THREAD_STACK_HERE_H
+
+#include <stdint.h>
+
+#include "agent/base/attr.h"
+
+struct ppa_stack_here {
+	const uintptr_t *pcs; /* leaf first: the first is in whoever called the interposed function */
+	uint32_t npcs;	      /* at least 1 */
+	uint64_t origin;      /* struct ppa_site's */
+	void *buffer;	      /* for drop */
+};
+
+/* Walk. caller: the return address of the interposed function, for when nothing better can be had. When every buffer is
+ * busy the stack is the marker [lost samples]. To be given to ppa_stack_drop. Context: malloc. */
+void ppa_stack_take(uintptr_t caller, struct ppa_stack_here *out) PPA_CTX_MALLOC;
+void ppa_stack_drop(struct ppa_stack_here *s) PPA_CTX_MALLOC;
+
+/* Map the buffers, once. 0 or -ENOMEM. Context: init. */
+int ppa_stack_init(void) PPA_CTX_INIT;
+
+/* Other threads' walks do not exist in the child. Context: child. */
+void ppa_stack_reset(void) PPA_CTX_CHILD;
+
+#endif

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Every profile of the kinds' table: /debug/pprof/heap, allocs and their like. debug= chooses between the file for
+ * pprof and text, seconds= between what is and what changed. Checks come in Go's order with Go's words; the answer
+ * begins when it is complete. gc= is understood by doing nothing, as there is no collector. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/snapshot/collect.h"
+#include "agent/snapshot/kinds.h"
+#include "agent/snapshot/snapshot.h"
+#include "http/civetweb_embed.h"
+#include "http/query.h"
+#include "http/reply.h"
+#include "http/routes.h"
+#include "proto/pprof.h"
+#include "proto/sink.h"
+#include "proto/text.h"
+
+enum { SECONDS_MAX = 24 * 3600, FILE_NAME_MAX = 64 };
+
+static bool client_is_gone(void *web)
+{
+	return ppa_web_is_gone(web);
+}
+
+/* debug=: what is no number is 0; a number beyond 64 bits is one all the same. */
+static bool wants_text(const char *query)
+{
+	int64_t debug = 0;
+	int err = ppa_query_get_int(query, "debug", &debug);
+
+	return err == -ERANGE || (!err && debug != 0);
+}
+
+/* 0 and *req filled, or -EINVAL with the error's text in *why. */
+static int parse(const char *query, struct ppa_named_request *req, const char **why)
+{
+	int64_t seconds = 0;
+	int err = ppa_query_get_int(query, "seconds", &seconds);
+
+	req->wants_text = wants_text(query);
+	if (err == -ENOENT)
+		return 0;
+	*why = "invalid value for \"seconds\" - must be a positive integer";
+	if (err || seconds <= 0)
+		return -EINVAL;
+	*why = "\"seconds\" parameter is not supported for this profile type";
+	if (!req->kind->has_delta)
+		return -EINVAL;
+	*why = "profile duration exceeds limit";
+	if (seconds > SECONDS_MAX)
+		return -EINVAL;
+	*why = "seconds and debug params are incompatible";
+	if (req->wants_text)
+		return -EINVAL;
+	req->delta_ns = seconds * 1000000000;
+	return 0;
+}
+
+static void reply_snapshot(struct ppa_request *r, const struct ppa_named_request *req, struct ppa_snapshot *snapshot,
+			   const char *type, const char *file)
+{
+	struct ppa_sink body;
+	int err;
+
+	ppa_sink_init(&body);
+	err = req->wants_text ? ppa_text_encode(snapshot, &body) : ppa_pprof_encode(snapshot, &body);
+	/* Before sending, which may take long: others are waiting for it. */
+	ppa_snapshot_free(snapshot);
+	if (err)
+		ppa_reply_error(r, 500, "failed to encode profile: out of memory");
+	else
+		ppa_reply_ok(r, type, file, body.bytes, body.len);
+	ppa_sink_free(&body);
+}
+
+void ppa_handle_named(struct ppa_request *r)
+{
+	struct ppa_named_request req = {
+		.kind = ppa_kinds_find(r->path + sizeof(PPA_ROUTES_PREFIX) - 1),
+		.is_cancelled = client_is_gone,
+		.arg = r->web,
+	};
+	struct ppa_snapshot *snapshot = NULL;
+	char name[FILE_NAME_MAX];
+	const char *why, *type, *file;
+	int err;
+
+	if (parse(r->query, &req, &why)) {
+		ppa_reply_error(r, 400, why);
+		return;
+	}
+	snprintf(name, sizeof(name), "%s%s", req.kind->name, req.delta_ns ? "-delta" : "");
+	type = req.wants_text ? PPA_TYPE_TEXT : PPA_TYPE_BYTES;
+	file = req.wants_text ? NULL : name;
+	if (r->method == PPA_METHOD_HEAD) {
+		ppa_reply_ok_head(r, type, file);
+		return;
+	}
+	err = ppa_collect_named(&req, &snapshot);
+	if (err == -ECANCELED)
+		r->keeps_alive = false;
+	else if (err)
+		ppa_reply_error(r, 500, "failed to collect profile");
+	else
+		reply_snapshot(r, &req, snapshot, type, file);
+}

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * snapshot -> lines -> sink. A record is a line of numbers and raw return addresses, then one comment line for each
+ * frame. pprof's reader subtracts 1 from every address, so 1 is added to every one here.
+ *
+ * The heap's numbers are those of the samples: the reader multiplies objects and bytes by 1 / (1 - exp(-mean size /
+ * rate)) again. Our samples were weighted one by one, so there need be no whole number of samples that gives the same
+ * result; what rounding takes from a record is carried over to the next, and the totals agree.
+ *
+ * Records are sorted by what matters (bytes in use, delay, count), largest first, by merging, as qsort may take memory
+ * from the target's heap. */
+#include "proto/text.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/base/vheap.h"
+#include "agent/snapshot/snapshot.h"
+#include "proto/sink.h"
+
+enum { LINE_MAX = 256, CERTAIN = 40, HALVE_BELOW = 2 };
+
+/* Values of the four heap types. */
+enum { ALLOC_OBJECTS, ALLOC_BYTES, INUSE_OBJECTS, INUSE_BYTES };
+
+static void PPA_PRINTF(2, 3) put(struct ppa_sink *out, const char *fmt, ...)
+{
+	char line[LINE_MAX];
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	if (n > 0)
+		ppa_sink_write(out, line, (size_t)n < sizeof(line) ? (size_t)n : sizeof(line) - 1);
+}
+
+static void put_text(struct ppa_sink *out, const char *text)
+{
+	ppa_sink_write(out, text, strlen(text));
+}
+
+/* ---- order ---- */
+
+struct order {
+	int64_t key;
+	uint32_t sample;
+};
+
+/* Largest first, equal ones as they were. to has room for n. */
+static struct order *sort(struct order *from, struct order *to, size_t n)
+{
+	for (size_t width = 1; width < n; width *= 2) {
+		struct order *swap = from;
+
+		for (size_t i = 0; i < n; i += 2 * width) {
+			size_t middle = n - i < width ? n : i + width, end = n - i < 2 * width ? n : i + 2 * width;
+			size_t left = i, right = middle;
+
+			for (size_t k = i; k < end; k++)
+				to[k] = right == end || (left < middle && from[left].key >= from[right].key)
+						? from[left++]
+						: from[right++];
+		}
+		from = to;
+		to = swap;
+	}
+	return from;
+}
+
+static int64_t sort_key(const struct ppa_snapshot *s, const struct ppa_snap_sample *sample)
+{
+	switch (s->form) {
+	case PPA_FORM_HEAP:
+		return sample->values[INUSE_BYTES];
+	case PPA_FORM_CONTENTION:
+		return sample->values[1];
+	default:
+		return sample->values[0];
+	}
+}
+
+/* ---- heap numbers ---- */
+
+/* 1 - exp(-x) for x >= 0. By its series for a small part of x, and 1 - exp(-2y) = m (2 - m) with m = 1 - exp(-y). */
+static double sampled_share(double x)
+{
+	double m = 0, term = 1;
+	int doublings = 0;
+
+	if (x > CERTAIN)
+		return 1;
+	for (; x > 1. / HALVE_BELOW; x /= 2)
+		doublings++;
+	for (int n = 1; n <= 12; n++) {
+		term *= -x / n;
+		m -= term;
+	}
+	while (doublings--)
+		m *= 2 - m;
+	return m;
+}
+
+/* Objects and bytes as they are written, and what their reader makes of them. */
+struct pair {
+	int64_t objects, bytes;
+};
+
+static int64_t rounded(double v)
+{
+	return (int64_t)(v < 0 ? v - 0.5 : v + 0.5);
+}
+
+/* *carry: bytes that earlier records should have had. */
+static struct pair unscale(int64_t objects, int64_t bytes, int64_t rate, double *carry)
+{
+	struct pair raw = {objects, bytes};
+	double mean, share;
+
+	if (rate <= 1 || objects <= 0 || bytes < 0)
+		return raw;
+	mean = (double)bytes / (double)objects;
+	/* Blocks of no size: the reader has no use for their bytes, and cannot scale them. */
+	if (mean <= 0)
+		return raw;
+	share = sampled_share(mean / (double)rate);
+	raw.objects = rounded(((double)bytes + *carry) * share / mean);
+	if (raw.objects < 0)
+		raw.objects = 0;
+	raw.bytes = rounded((double)raw.objects * mean);
+	*carry += (double)bytes - (double)raw.bytes / share;
+	return raw;
+}
+
+struct heap_line {
+	struct pair inuse, alloc;
+};
+
+struct writer {
+	const struct ppa_snapshot *s;
+	struct ppa_sink *out;
+	double inuse_carry, alloc_carry;
+};
+
+static struct heap_line heap_line(struct writer *w, const struct ppa_snap_sample *sample)
+{
+	const int64_t *v = sample->values;
+
+	return (struct heap_line){
+		unscale(v[INUSE_OBJECTS], v[INUSE_BYTES], w->s->period, &w->inuse_carry),
+		unscale(v[ALLOC_OBJECTS], v[ALLOC_BYTES], w->s->period, &w->alloc_carry),
+	};
+}
+
+/* ---- lines ---- */
+
+static void put_frame(struct writer *w, const struct ppa_location *l)
+{
+	const struct ppa_snapshot *s = w->s;
+
+	for (uint32_t i = 0; i < l->nlines; i++) {
+		const struct ppa_line *line = &s->lines[l->first_line + i];
+		const struct ppa_function *f = &s->functions[line->function];
+
+		put(w->out, "#\t0x%" PRIx64 "\t", l->address);
+		put_text(w->out, f->name);
+		if (l->entry && i + 1 == l->nlines)
+			put(w->out, "+0x%" PRIx64, l->address - l->entry);
+		put_text(w->out, "\t");
+		if (*f->filename) {
+			put_text(w->out, f->filename);
+			put(w->out, ":%" PRId64, line->line);
+		} else if (l->mapping != PPA_SNAPSHOT_NO_MAPPING) {
+			put_text(w->out, s->mappings[l->mapping].filename);
+		}
+		put_text(w->out, "\n");
+	}
+}
+
+static void put_stack(struct writer *w, const struct ppa_snap_sample *sample)
+{
+	const struct ppa_snapshot *s = w->s;
+	const uint32_t *loc = s->stack_locs + sample->first_loc;
+
+	put_text(w->out, " @");
+	for (uint32_t i = 0; i < sample->nlocs; i++)
+		put(w->out, " 0x%" PRIx64, s->locations[loc[i]].address + 1);
+	put_text(w->out, "\n");
+	if (sample->nlabels && s->form == PPA_FORM_COUNT) {
+		put_text(w->out, "# labels: {");
+		for (uint32_t i = 0; i < sample->nlabels; i++) {
+			const struct ppa_label *l = &s->labels[sample->first_label + i];
+
+			put_text(w->out, i ? ", \"" : "\"");
+			put_text(w->out, l->key);
+			if (l->str)
+				put(w->out, "\":\"%s\"", l->str);
+			else
+				put(w->out, "\":%" PRId64, l->num);
+		}
+		put_text(w->out, "}\n");
+	}
+	for (uint32_t i = 0; i < sample->nlocs; i++)
+		put_frame(w, &s->locations[loc[i]]);
+	put_text(w->out, "\n");
+}
+
+static void put_heap_numbers(struct ppa_sink *out, const struct heap_line *l)
+{
+	put(out, "%" PRId64 ": %" PRId64 " [%" PRId64 ": %" PRId64 "]", l->inuse.objects, l->inuse.bytes,
+	    l->alloc.objects, l->alloc.bytes);
+}
+
+static void put_record(struct writer *w, const struct ppa_snap_sample *sample)
+{
+	struct heap_line l;
+
+	switch (w->s->form) {
+	case PPA_FORM_HEAP:
+		l = heap_line(w, sample);
+		put_heap_numbers(w->out, &l);
+		break;
+	case PPA_FORM_CONTENTION:
+		put(w->out, "%" PRId64 " %" PRId64, sample->values[1], sample->values[0]);
+		break;
+	default:
+		put(w->out, "%" PRId64, sample->values[0]);
+	}
+	put_stack(w, sample);
+}
+
+/* ---- head and tail ---- */
+
+/* The totals of the lines to come: the same additions in the same order. */
+static void put_heap_head(struct writer *w, const struct order *order)
+{
+	struct heap_line sum = {{0, 0}, {0, 0}};
+
+	for (size_t i = 0; i < w->s->nsamples; i++) {
+		struct heap_line l = heap_line(w, &w->s->samples[order[i].sample]);
+
+		sum.inuse.objects += l.inuse.objects;
+		sum.inuse.bytes += l.inuse.bytes;
+		sum.alloc.objects += l.alloc.objects;
+		sum.alloc.bytes += l.alloc.bytes;
+	}
+	w->inuse_carry = w->alloc_carry = 0;
+	/* Equal totals would make the reader take the profile for one without allocations. */
+	if (sum.inuse.objects == sum.alloc.objects && sum.inuse.bytes == sum.alloc.bytes)
+		sum.alloc.bytes++;
+	put_text(w->out, "heap profile: ");
+	put_heap_numbers(w->out, &sum);
+	put(w->out, " @ heap/%" PRId64 "\n", 2 * w->s->period);
+}
+
+static void put_head(struct writer *w, const struct order *order)
+{
+	int64_t total = 0;
+
+	switch (w->s->form) {
+	case PPA_FORM_HEAP:
+		put_heap_head(w, order);
+		return;
+	case PPA_FORM_CONTENTION:
+		put(w->out, "--- %s:\ncycles/second=1000000000\n",
+		    strcmp(w->s->name, "mutex") == 0 ? "mutex" : "contention");
+		return;
+	default:
+		for (size_t i = 0; i < w->s->nsamples; i++)
+			total += w->s->samples[i].values[0];
+		put(w->out, "%s profile: total %" PRId64 "\n", w->s->name, total);
+	}
+}
+
+static void put_map(struct writer *w)
+{
+	put_text(w->out, "\n--- Memory map: ---\n");
+	for (size_t i = 0; i < w->s->nmappings; i++) {
+		const struct ppa_mapping *m = &w->s->mappings[i];
+
+		put(w->out, "%08" PRIx64 "-%08" PRIx64 " r-xp %08" PRIx64 " 00:00 0 ", m->start, m->limit, m->offset);
+		put_text(w->out, m->filename);
+		put_text(w->out, "\n");
+	}
+}
+
+int ppa_text_encode(const struct ppa_snapshot *s, struct ppa_sink *out)
+{
+	struct writer w = {.s = s, .out = out};
+	struct order *order, *sorted;
+
+	if (s->form == PPA_FORM_NONE)
+		return -EINVAL;
+	order = ppa_vheap_malloc((2 * s->nsamples + 1) * sizeof(*order));
+	if (!order)
+		return out->err = -ENOMEM;
+	for (size_t i = 0; i < s->nsamples; i++)
+		order[i] = (struct order){sort_key(s, &s->samples[i]), (uint32_t)i};
+	sorted = sort(order, order + s->nsamples, s->nsamples);
+	put_head(&w, sorted);
+	for (size_t i = 0; i < s->nsamples; i++)
+		put_record(&w, &s->samples[sorted[i].sample]);
+	ppa_vheap_free(order);
+	if (s->text_tail)
+		put_text(out, s->text_tail);
+	put_map(&w);
+	return out->err;
+}

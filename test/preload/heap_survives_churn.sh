@@ -1,0 +1,87 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Promise: under test/torture/churn.c (threads that come and go without end and free each other's blocks, and forks
+# from beside them) with every 16 KiB sampled, and again with every block, a process neither crashes nor hangs while its heap
+# is asked for all the time, the agent's memory does not grow, and when all is freed nothing is in use.
+#
+# TORTURE_SECONDS: how long (30). TORTURE_LOG: a file for the figures as well.
+. test/lib.sh
+need go
+SECONDS_LONG=${TORTURE_SECONDS:-30}
+CHURN=$OUT/torture/churn
+[ -x "$CHURN" ] || fail "$CHURN was not built"
+
+note() {
+	tee -a "${TORTURE_LOG:-/dev/null}"
+}
+
+# Ask for the heap until the victim is gone; each reply's account of the agent's memory (KiB) goes to $TMP/memory.
+heap_all_along() {
+	(
+		exec 9>&-
+		rm -f "$TMP/memory" "$TMP/refused"
+		while kill -0 "$PID" 2>/dev/null; do
+			if fetch /debug/pprof/heap -f -o "$TMP/part"; then
+				mv "$TMP/part" "$TMP/heap"
+				gunzip -c <"$TMP/heap" | grep -aoE 'own memory [0-9]+' | grep -oE '[0-9]+' >>"$TMP/memory"
+			elif kill -0 "$PID" 2>/dev/null; then
+				echo refused >>"$TMP/refused"
+			fi
+			sleep 0.2
+		done
+	) >/dev/null 2>&1 &
+	STARTED+=("$!")
+	disown "$!"
+}
+
+# The largest of the last third of the lines against the largest of the second third.
+memory_is_flat() {
+	awk '{ m[NR] = $1 }
+		END {
+			for (i = int(NR / 3) + 1; i <= int(2 * NR / 3); i++) if (m[i] > a) a = m[i]
+			for (i = int(2 * NR / 3) + 1; i <= NR; i++) if (m[i] > b) b = m[i]
+			printf "agent memory in %d profiles: %d KiB, later %d KiB\n", NR, a, b
+			exit !(NR >= 3 && b <= a + 2048)
+		}' "$TMP/memory"
+}
+
+# storm RATE SECONDS
+storm() {
+	local i line
+	AGENT_ENV=("PPROF_HEAP_RATE=$1")
+	start nice -n 5 "$CHURN" "$2" 3 20
+	[ -n "$ADDR" ] || fail "the agent told no address: $(cat "$TMP/err")"
+	heap_all_along
+	open_gate
+	for ((i = 0; i < $2 * 10 + 300; i++)); do
+		grep -q '^done' "$TMP/out" && break
+		kill -0 "$PID" 2>/dev/null || break
+		sleep 0.1
+	done
+	grep -q '^done' "$TMP/out" || {
+		kill -0 "$PID" 2>/dev/null && fail "rate $1: it hangs: $(cat "$TMP/out" "$TMP/err")"
+		finish
+		fail "rate $1: status $STATUS: $(tail -n 5 "$TMP/out" "$TMP/err")"
+	}
+	fetch /debug/pprof/heap -f -o "$TMP/last" || fail "no profile at the end"
+	open_gate
+	finish
+	[ "$STATUS" = 0 ] || fail "rate $1: status $STATUS: $(tail -n 5 "$TMP/out" "$TMP/err")"
+	echo "rate $1: $(head -n 1 "$TMP/out")" | note
+	agent_lines 1
+	[ ! -s "$TMP/refused" ] || [ "$(wc -l <"$TMP/refused")" -le 1 ] || fail "heap profiles were refused"
+	# Of what the storm allocated there must be plenty, and nothing may be left.
+	go tool pprof -symbolize=none -sample_index=alloc_objects -focus=churn_allocate -top "$TMP/last" >"$TMP/top" 2>&1
+	grep -qE 'churn_(allocate|resize)' "$TMP/top" || fail "rate $1: nothing of the storm in the profile: $(head -20 "$TMP/top")"
+	go tool pprof -symbolize=none -sample_index=inuse_objects -focus='churn_allocate|churn_resize' -raw "$TMP/last" >"$TMP/raw" 2>&1
+	line=$(awk '/^Samples:/ { on = 1; next } /^Locations/ { on = 0 } on && $3 > 0 { n++ } END { print n + 0 }' "$TMP/raw")
+	[ "$line" = 0 ] || fail "rate $1: $line stacks of the storm still have blocks though all were freed: $(grep -A 3 -m 3 -E ' [1-9][0-9]* ' "$TMP/raw")"
+	memory_is_flat >"$TMP/flat"
+	i=$?
+	note <"$TMP/flat"
+	[ "$i" = 0 ] || fail "rate $1: the agent's memory grew: $(tr '\n' ' ' <"$TMP/memory")"
+}
+
+storm 16384 $((SECONDS_LONG * 2 / 3))
+storm 1 $((SECONDS_LONG / 3))
