@@ -43,6 +43,12 @@ static const struct setting settings[] = {
 	 "CPU samples a second of CPU time and thread, where a request has no `hz=`"},
 	{"HEAP_RATE", NUMBER, offsetof(struct ppa_config, heap_rate), "524288", 0, 1 << 30, NULL, NULL,
 	 "mean number of allocated bytes between two samples of the heap profile; 1 records every allocation, 0 none"},
+	{"MUTEX_FRACTION", NUMBER, offsetof(struct ppa_config, mutex_fraction), "1", 0, 65535, NULL, NULL,
+	 "one in so many contended releases of a lock goes into the mutex profile, weighted to match; 0 is off"},
+	{"BLOCK_RATE", NUMBER, offsetof(struct ppa_config, block_rate), "10000", 0, 1000000000, NULL, NULL,
+	 "nanoseconds of waiting between two samples of the block profile: longer waits are all in it, of shorter ones "
+	 "a "
+	 "share, weighted; 1 records every wait, 0 none"},
 	{"MAX_MEMORY", NUMBER, offsetof(struct ppa_config, max_memory_mib), "64", 1, 1 << 20, NULL, NULL,
 	 "MiB that profiles may keep for good; near it the heap is sampled more thinly and new stacks are charged to "
 	 "`[other stacks]`"},

@@ -17,6 +17,8 @@ struct ppa_config {
 	char skip[PPA_CONFIG_TEXT_MAX];	     /* PPROF_SKIP: programs that do not listen, comma separated */
 	int cpu_hz;			     /* PPROF_CPU_HZ */
 	int heap_rate;			     /* PPROF_HEAP_RATE, bytes */
+	int mutex_fraction;		     /* PPROF_MUTEX_FRACTION */
+	int block_rate;			     /* PPROF_BLOCK_RATE, ns */
 	int max_memory_mib;		     /* PPROF_MAX_MEMORY */
 	bool quiet;			     /* PPROF_LOG=quiet */
 };

@@ -19,15 +19,18 @@
 #include "agent/base/thread.h"
 #include "agent/base/vheap.h"
 #include "agent/config.h"
+#include "agent/dump/dump.h"
 #include "agent/heap/heap.h"
 #include "agent/heap/mmap.h"
 #include "agent/hook/fork.h"
+#include "agent/lock/contention.h"
 #include "agent/snapshot/collect.h"
 #include "agent/cpu/cpu.h"
 #include "agent/profile/random.h"
 #include "agent/profile/ready.h"
 #include "agent/profile/unloads.h"
 #include "agent/cpu/sampler.h"
+#include "agent/thread/created.h"
 #include "agent/thread/threads.h"
 #include "http/server.h"
 #include "unwind/modules.h"
@@ -68,11 +71,18 @@ static bool is_shim(void)
 /* Below this rate the first allocations of a program matter to whoever set it. */
 enum { FINE_HEAP_RATE = 64 << 10, READY_MS = 20 };
 
-/* Heap sampling begins with the program, and its stacks need what a profile needs. */
+/* Sampling begins with the program, and its stacks need what a profile needs. */
 static void begin(void)
 {
-	if (ppa_heap_rate())
-		ppa_ready_prepare();
+	ppa_ready_prepare();
+}
+
+static void speak(void)
+{
+	const char *unseen = ppa_heap_rate() ? ppa_heap_unseen() : NULL;
+
+	if (unseen)
+		ppa_log("%s", unseen);
 }
 
 static void start_server(bool is_fork_child)
@@ -82,6 +92,7 @@ static void start_server(bool is_fork_child)
 		.addr_file = config.addr_file,
 		.program = program_name,
 		.begin = begin,
+		.speak = speak,
 		.is_fork_child = is_fork_child,
 	};
 	int err = ppa_server_start(&o);
@@ -96,6 +107,9 @@ static void fork_child(void)
 	ppa_vheap_reset();
 	ppa_thread_reset();
 	ppa_heap_reset();
+	ppa_created_reset();
+	ppa_dump_reset();
+	ppa_contention_reset();
 	ppa_ready_reset();
 	ppa_modules_reset();
 	ppa_unloads_reset();
@@ -142,6 +156,20 @@ static void start_heap(void)
 		ppa_log("out of memory: no mmap profile");
 }
 
+static void start_contention(void)
+{
+	if (ppa_contention_start((uint64_t)config.block_rate, (uint64_t)config.mutex_fraction))
+		ppa_log("out of memory: no block and mutex profiles");
+}
+
+static void start_threads(void)
+{
+	if (ppa_created_start())
+		ppa_log("out of memory: no threadcreate profile");
+	else
+		ppa_unloads_start();
+}
+
 /* A mask inherited over exec may block everything. */
 static void free_own_signal(void)
 {
@@ -168,6 +196,8 @@ __attribute__((constructor)) static void init(void)
 		ppa_collect_set_default_hz(config.cpu_hz);
 		ppa_fork_on_child(fork_child);
 		start_heap();
+		start_contention();
+		start_threads();
 		start_server(false);
 		if (config.heap_rate && config.heap_rate < FINE_HEAP_RATE)
 			ppa_ready_wait(READY_MS);

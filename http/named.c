@@ -26,12 +26,12 @@ static bool client_is_gone(void *web)
 }
 
 /* debug=: what is no number is 0; a number beyond 64 bits is one all the same. */
-static bool wants_text(const char *query)
+static int64_t debug_level(const char *query)
 {
 	int64_t debug = 0;
 	int err = ppa_query_get_int(query, "debug", &debug);
 
-	return err == -ERANGE || (!err && debug != 0);
+	return err == -ERANGE ? INT64_MAX : err ? 0 : debug;
 }
 
 /* 0 and *req filled, or -EINVAL with the error's text in *why. */
@@ -40,7 +40,8 @@ static int parse(const char *query, struct ppa_named_request *req, const char **
 	int64_t seconds = 0;
 	int err = ppa_query_get_int(query, "seconds", &seconds);
 
-	req->wants_text = wants_text(query);
+	req->wants_text = debug_level(query) != 0;
+	req->wants_each = debug_level(query) >= 2;
 	if (err == -ENOENT)
 		return 0;
 	*why = "invalid value for \"seconds\" - must be a positive integer";

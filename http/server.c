@@ -47,7 +47,7 @@ static struct {
 	/* written before the keeper starts, read by it alone */
 	char addr[TEXT_MAX], addr_file[TEXT_MAX], program[TEXT_MAX];
 	bool is_fork_child;
-	void (*begin)(void);
+	void (*begin)(void), (*speak)(void);
 	struct ppa_address address;
 	/* the keeper's own */
 	struct ppa_listener listener;
@@ -159,6 +159,8 @@ static void serve(void)
 		/* Not from each mkdir of an entrypoint script that has the port for a moment. */
 		if (!has_spoken && ppa_sys_clock_ns(CLOCK_MONOTONIC) - begin >= SPEAK_AFTER_MS * NS_A_MS) {
 			ppa_announce_line(&server.listener, server.program, server.pid);
+			if (server.speak)
+				server.speak();
 			has_spoken = true;
 		}
 		is_quiet = ppa_gate_expire() == 0;
@@ -222,6 +224,7 @@ int ppa_server_start(const struct ppa_server_options *o)
 	snprintf(server.program, sizeof(server.program), "%s", o->program);
 	server.is_fork_child = o->is_fork_child;
 	server.begin = o->begin;
+	server.speak = o->speak;
 	return ppa_thread_spawn(keeper, NULL, KEEPER_STACK_BYTES, "pprof-keeper");
 }
 

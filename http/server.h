@@ -15,6 +15,7 @@ struct ppa_server_options {
 	const char *addr_file; /* file to tell the bound address in, "" for none */
 	const char *program;   /* base name of the program, for %e */
 	void (*begin)(void);   /* the keeper's first act, NULL for none */
+	void (*speak)(void);   /* after the line that tells the address, NULL for none */
 	bool is_fork_child;    /* wait a moment first: most children of a fork replace themselves by exec */
 };
 

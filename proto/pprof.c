@@ -22,6 +22,7 @@
 #include "proto/gzip.h"
 #include "proto/profile.pb.h"
 #include "proto/sink.h"
+#include "proto/sound.h"
 #include "proto/strtab.h"
 #include "proto/utf8.h"
 
@@ -119,6 +120,8 @@ static struct label_fields fields_of(struct encoder *e, const struct ppa_label *
 {
 	struct label_fields f = {.key = intern(e, l->key)};
 
+	if (!f.key)
+		return f;
 	if (l->str)
 		f.str = intern(e, l->str);
 	else
@@ -340,33 +343,6 @@ static bool put_head(struct encoder *e)
 	       put_comments(e);
 }
 
-/* Does the range [first, first + n) lie within [0, total)? */
-static bool is_within(uint32_t first, uint32_t n, size_t total)
-{
-	return first <= total && n <= total - first;
-}
-
-static bool is_sound(const struct ppa_snapshot *s)
-{
-	if (s->nsample_types < 1 || s->nsample_types > PPA_SNAPSHOT_MAX_VALUES)
-		return false;
-	for (size_t i = 0; i < s->nsamples; i++)
-		if (!is_within(s->samples[i].first_loc, s->samples[i].nlocs, s->nstack_locs) ||
-		    !is_within(s->samples[i].first_label, s->samples[i].nlabels, s->nlabels))
-			return false;
-	for (size_t i = 0; i < s->nstack_locs; i++)
-		if (s->stack_locs[i] >= s->nlocations)
-			return false;
-	for (size_t i = 0; i < s->nlocations; i++)
-		if (!is_within(s->locations[i].first_line, s->locations[i].nlines, s->nlines) ||
-		    (s->locations[i].mapping >= s->nmappings && s->locations[i].mapping != PPA_SNAPSHOT_NO_MAPPING))
-			return false;
-	for (size_t i = 0; i < s->nlines; i++)
-		if (s->lines[i].function >= s->nfunctions)
-			return false;
-	return true;
-}
-
 int ppa_pprof_encode(const struct ppa_snapshot *s, struct ppa_sink *out)
 {
 	struct encoder e = {.s = s};
@@ -376,7 +352,7 @@ int ppa_pprof_encode(const struct ppa_snapshot *s, struct ppa_sink *out)
 
 	if (out->err)
 		return out->err;
-	if (!is_sound(s))
+	if (!ppa_sound_check(s))
 		return -EINVAL;
 	gzip = ppa_gzip_open(out);
 	if (!gzip)

@@ -5,7 +5,8 @@
  *
  * The heap's numbers are those of the samples: the reader multiplies objects and bytes by 1 / (1 - exp(-mean size /
  * rate)) again. Our samples were weighted one by one, so there need be no whole number of samples that gives the same
- * result; what rounding takes from a record is carried over to the next, and the totals agree.
+ * result; what rounding takes from a record is carried over to the next one of about the same mean size, and the totals
+ * agree.
  *
  * Records are sorted by what matters (bytes in use, delay, count), largest first, by merging, as qsort may take memory
  * from the target's heap. */
@@ -21,8 +22,12 @@
 #include "agent/base/vheap.h"
 #include "agent/snapshot/snapshot.h"
 #include "proto/sink.h"
+#include "proto/sound.h"
+#include "proto/threads.h"
 
-enum { LINE_MAX = 256, CERTAIN = 40, HALVE_BELOW = 2 };
+enum { LINE_MAX = 256, CERTAIN = 40 };
+
+#define SMALL 0.5
 
 /* Values of the four heap types. */
 enum { ALLOC_OBJECTS, ALLOC_BYTES, INUSE_OBJECTS, INUSE_BYTES };
@@ -43,6 +48,23 @@ static void PPA_PRINTF(2, 3) put(struct ppa_sink *out, const char *fmt, ...)
 static void put_text(struct ppa_sink *out, const char *text)
 {
 	ppa_sink_write(out, text, strlen(text));
+}
+
+/* A name of a file or function, which may hold anything but must not end the line. */
+static void put_name(struct ppa_sink *out, const char *name)
+{
+	while (name && *name) {
+		size_t n = 0;
+
+		while ((unsigned char)name[n] >= ' ')
+			n++;
+		ppa_sink_write(out, name, n);
+		name += n;
+		if (!*name)
+			break;
+		ppa_sink_write(out, "?", 1);
+		name++;
+	}
 }
 
 /* ---- order ---- */
@@ -95,8 +117,10 @@ static double sampled_share(double x)
 
 	if (x > CERTAIN)
 		return 1;
-	for (; x > 1. / HALVE_BELOW; x /= 2)
+	while (x > SMALL) {
+		x /= 2;
 		doublings++;
+	}
 	for (int n = 1; n <= 12; n++) {
 		term *= -x / n;
 		m -= term;
@@ -116,24 +140,46 @@ static int64_t rounded(double v)
 	return (int64_t)(v < 0 ? v - 0.5 : v + 0.5);
 }
 
-/* *carry: bytes that earlier records should have had. */
-static struct pair unscale(int64_t objects, int64_t bytes, int64_t rate, double *carry)
+/* Bytes that earlier records should have had, by the binary logarithm of the mean size. */
+struct carry {
+	double bytes[64];
+};
+
+/* What the reader makes of a number: it cuts off what is behind the point. */
+static double read_back(int64_t raw, double share)
+{
+	return (double)(int64_t)((double)raw / share);
+}
+
+/* Objects are rounded numbers, so their mean size is not exact; a whole number that it may be is what it is. */
+static double mean_size(int64_t objects, int64_t bytes)
+{
+	double mean = (double)bytes / (double)objects, whole = (double)rounded(mean);
+	double rounding = 0.5 / (double)objects;
+
+	return whole >= mean * (1 - rounding) && whole <= mean * (1 + rounding) ? whole : mean;
+}
+
+static struct pair unscale(int64_t objects, int64_t bytes, int64_t rate, struct carry *carries)
 {
 	struct pair raw = {objects, bytes};
-	double mean, share;
+	double mean, share, *carry;
 
 	if (rate <= 1 || objects <= 0 || bytes < 0)
 		return raw;
-	mean = (double)bytes / (double)objects;
+	mean = mean_size(objects, bytes);
 	/* Blocks of no size: the reader has no use for their bytes, and cannot scale them. */
 	if (mean <= 0)
 		return raw;
 	share = sampled_share(mean / (double)rate);
+	carry = &carries->bytes[63 - __builtin_clzll((uint64_t)mean | 1)];
 	raw.objects = rounded(((double)bytes + *carry) * share / mean);
 	if (raw.objects < 0)
 		raw.objects = 0;
 	raw.bytes = rounded((double)raw.objects * mean);
-	*carry += (double)bytes - (double)raw.bytes / share;
+	/* Rounding here and cutting there treat objects and bytes differently: be between the two. */
+	*carry += ((double)bytes - read_back(raw.bytes, share)) / 2 +
+		  mean * ((double)objects - read_back(raw.objects, share)) / 2;
 	return raw;
 }
 
@@ -144,7 +190,7 @@ struct heap_line {
 struct writer {
 	const struct ppa_snapshot *s;
 	struct ppa_sink *out;
-	double inuse_carry, alloc_carry;
+	struct carry inuse_carry, alloc_carry;
 };
 
 static struct heap_line heap_line(struct writer *w, const struct ppa_snap_sample *sample)
@@ -168,15 +214,15 @@ static void put_frame(struct writer *w, const struct ppa_location *l)
 		const struct ppa_function *f = &s->functions[line->function];
 
 		put(w->out, "#\t0x%" PRIx64 "\t", l->address);
-		put_text(w->out, f->name);
+		put_name(w->out, f->name);
 		if (l->entry && i + 1 == l->nlines)
 			put(w->out, "+0x%" PRIx64, l->address - l->entry);
 		put_text(w->out, "\t");
-		if (*f->filename) {
-			put_text(w->out, f->filename);
+		if (f->filename && *f->filename) {
+			put_name(w->out, f->filename);
 			put(w->out, ":%" PRId64, line->line);
 		} else if (l->mapping != PPA_SNAPSHOT_NO_MAPPING) {
-			put_text(w->out, s->mappings[l->mapping].filename);
+			put_name(w->out, s->mappings[l->mapping].filename);
 		}
 		put_text(w->out, "\n");
 	}
@@ -197,11 +243,14 @@ static void put_stack(struct writer *w, const struct ppa_snap_sample *sample)
 			const struct ppa_label *l = &s->labels[sample->first_label + i];
 
 			put_text(w->out, i ? ", \"" : "\"");
-			put_text(w->out, l->key);
-			if (l->str)
-				put(w->out, "\":\"%s\"", l->str);
-			else
+			put_name(w->out, l->key);
+			if (l->str) {
+				put_text(w->out, "\":\"");
+				put_name(w->out, l->str);
+				put_text(w->out, "\"");
+			} else {
 				put(w->out, "\":%" PRId64, l->num);
+			}
 		}
 		put_text(w->out, "}\n");
 	}
@@ -249,13 +298,13 @@ static void put_heap_head(struct writer *w, const struct order *order)
 		sum.alloc.objects += l.alloc.objects;
 		sum.alloc.bytes += l.alloc.bytes;
 	}
-	w->inuse_carry = w->alloc_carry = 0;
+	w->inuse_carry = w->alloc_carry = (struct carry){{0}};
 	/* Equal totals would make the reader take the profile for one without allocations. */
 	if (sum.inuse.objects == sum.alloc.objects && sum.inuse.bytes == sum.alloc.bytes)
 		sum.alloc.bytes++;
 	put_text(w->out, "heap profile: ");
 	put_heap_numbers(w->out, &sum);
-	put(w->out, " @ heap/%" PRId64 "\n", 2 * w->s->period);
+	put(w->out, " @ heap/%" PRIu64 "\n", 2 * (uint64_t)w->s->period);
 }
 
 static void put_head(struct writer *w, const struct order *order)
@@ -268,12 +317,13 @@ static void put_head(struct writer *w, const struct order *order)
 		return;
 	case PPA_FORM_CONTENTION:
 		put(w->out, "--- %s:\ncycles/second=1000000000\n",
-		    strcmp(w->s->name, "mutex") == 0 ? "mutex" : "contention");
+		    w->s->name && strcmp(w->s->name, "mutex") == 0 ? "mutex" : "contention");
 		return;
 	default:
 		for (size_t i = 0; i < w->s->nsamples; i++)
 			total += w->s->samples[i].values[0];
-		put(w->out, "%s profile: total %" PRId64 "\n", w->s->name, total);
+		put_name(w->out, w->s->name);
+		put(w->out, " profile: total %" PRId64 "\n", total);
 	}
 }
 
@@ -284,7 +334,7 @@ static void put_map(struct writer *w)
 		const struct ppa_mapping *m = &w->s->mappings[i];
 
 		put(w->out, "%08" PRIx64 "-%08" PRIx64 " r-xp %08" PRIx64 " 00:00 0 ", m->start, m->limit, m->offset);
-		put_text(w->out, m->filename);
+		put_name(w->out, m->filename);
 		put_text(w->out, "\n");
 	}
 }
@@ -294,8 +344,10 @@ int ppa_text_encode(const struct ppa_snapshot *s, struct ppa_sink *out)
 	struct writer w = {.s = s, .out = out};
 	struct order *order, *sorted;
 
-	if (s->form == PPA_FORM_NONE)
+	if (s->form == PPA_FORM_NONE || !ppa_sound_check(s))
 		return -EINVAL;
+	if (s->form == PPA_FORM_THREADS)
+		return ppa_threads_encode(s, out);
 	order = ppa_vheap_malloc((2 * s->nsamples + 1) * sizeof(*order));
 	if (!order)
 		return out->err = -ENOMEM;

@@ -10,7 +10,8 @@
 struct ppa_sink;
 struct ppa_snapshot;
 
-/* Append the text to *out. 0; -ENOMEM (also sticky in the sink); -EINVAL for a snapshot whose form is PPA_FORM_NONE.
+/* Append the text to *out. 0; -ENOMEM (also sticky in the sink); -EINVAL for a snapshot whose form is PPA_FORM_NONE, or whose indices lead
+ * outside its arrays.
  * Context: server. */
 int ppa_text_encode(const struct ppa_snapshot *s, struct ppa_sink *out) PPA_CTX_SERVER;
 

@@ -341,6 +341,12 @@ int ppa_guess_step(struct ppa_walk *w, const struct ppa_code *segment)
 	return !w->exact && !w->regs.r[PPA_REG_FP] ? PPA_UNWIND_COMPLETE : PPA_UNWIND_NO_RULE;
 }
 
+bool ppa_guess_is_after_call(struct ppa_walk *w, uintptr_t ret, uintptr_t *target)
+{
+	*target = 0;
+	return call_before(w, ret, target) != CALL_NONE;
+}
+
 void ppa_guess_init(void)
 {
 	uintptr_t auxv[AUXV_BYTES_MAX / WORD];

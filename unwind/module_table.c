@@ -36,7 +36,8 @@ struct table {
 	struct ppa_module_node **nodes;
 	size_t nnodes;
 	size_t holds;
-	uint32_t generation; /* of the private heap */
+	uint64_t from, until; /* struct ppa_module_era's */
+	uint32_t generation;  /* of the private heap */
 	struct table *next_retired;
 	uint64_t busy_stripes; /* not yet seen idle since it was retired */
 };
@@ -46,7 +47,7 @@ static struct {
 	struct table *current, *retired;
 	struct table *past[PPA_MODULES_PAST_MAX]; /* held; of layouts that ended, oldest first */
 	size_t npast;
-	bool (*wants_past)(uint64_t layout);
+	bool (*wants_past)(void);
 	uint64_t next_serial;
 	uint32_t generation;		  /* grows at each fork */
 	uintptr_t main_phdr, loader_base; /* AT_PHDR, AT_BASE */
@@ -101,7 +102,7 @@ static void publish(struct table *t)
 	ppa_live_swap(&t->live);
 	if (!old)
 		return;
-	if (old->pub.layout != t->pub.layout && modules.wants_past && modules.wants_past(old->pub.layout))
+	if (old->pub.layout != t->pub.layout && modules.wants_past && modules.wants_past())
 		keep_past(old);
 	old->busy_stripes = UINT64_MAX;
 	old->next_retired = modules.retired;
@@ -266,6 +267,16 @@ static void carry_over(const struct ppa_module_scan *s, const struct table *old)
 				s->nodes[i]->m.at_startup = old->nodes[k]->m.at_startup;
 }
 
+/* When the table of now was true, as it was at the time seq of unloading. */
+static void date(struct table *old, uint64_t seq)
+{
+	struct table *t = modules.current;
+
+	if (t != old)
+		t->from = old && old->pub.layout == t->pub.layout ? old->from : seq;
+	t->until = seq;
+}
+
 static int refresh_locked(void)
 {
 	struct table *old = modules.current, *t = NULL;
@@ -300,18 +311,22 @@ out:
 int ppa_modules_refresh(bool force)
 {
 	struct ppa_live_request r;
+	struct table *old;
 	int err = 0;
 
 	ppa_lock(&modules.lock);
+	old = modules.current;
 	if (!modules.main_phdr)
 		read_auxv();
 	r = ppa_live_take_request();
 	if (force || r.marked || !r.is_settled || !modules.current)
 		err = refresh_locked();
-	if (err)
+	if (err) {
 		ppa_modules_mark();
-	else
+	} else {
+		date(old, r.unload_seq);
 		ppa_live_settle(&r);
+	}
 	reclaim();
 	ppa_unlock(&modules.lock);
 	return err;
@@ -331,26 +346,28 @@ const struct ppa_module_table *ppa_modules_hold(void)
 	return t ? &t->pub : NULL;
 }
 
-void ppa_modules_keep_past(bool (*wanted)(uint64_t layout))
+void ppa_modules_keep_past(bool (*wanted)(void))
 {
 	ppa_lock(&modules.lock);
 	modules.wants_past = wanted;
 	ppa_unlock(&modules.lock);
 }
 
-size_t ppa_modules_hold_all(const struct ppa_module_table *out[static 1 + PPA_MODULES_PAST_MAX])
+static struct ppa_module_era hold_locked(struct table *t)
+{
+	t->holds++;
+	return (struct ppa_module_era){&t->pub, t->from, t->until};
+}
+
+size_t ppa_modules_hold_all(struct ppa_module_era out[static 1 + PPA_MODULES_PAST_MAX])
 {
 	size_t n = 0;
 
 	ppa_lock(&modules.lock);
-	if (modules.current) {
-		modules.current->holds++;
-		out[n++] = &modules.current->pub;
-	}
-	for (size_t i = modules.npast; i--;) {
-		modules.past[i]->holds++;
-		out[n++] = &modules.past[i]->pub;
-	}
+	if (modules.current)
+		out[n++] = hold_locked(modules.current);
+	for (size_t i = modules.npast; i--;)
+		out[n++] = hold_locked(modules.past[i]);
 	ppa_unlock(&modules.lock);
 	return n;
 }

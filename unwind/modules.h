@@ -62,14 +62,20 @@ void ppa_modules_mark(void) PPA_CTX_SIGNAL;
 const struct ppa_module_table *ppa_modules_hold(void) PPA_CTX_SERVER;
 void ppa_modules_release(const struct ppa_module_table *t) PPA_CTX_SERVER;
 
-/* Keep the tables of layouts that end, for names of addresses that are remembered longer: those for which wanted(layout)
- * says yes, at most PPA_MODULES_PAST_MAX, the oldest dropped. wanted is called on server threads, under the table's lock.
+/* Keep the tables of layouts that end, for names of addresses that are remembered longer: those for which wanted says
+ * yes when asked, on a server thread and under the table's lock; at most PPA_MODULES_PAST_MAX, the oldest dropped.
  * Context: init. */
 enum { PPA_MODULES_PAST_MAX = 64 };
-void ppa_modules_keep_past(bool (*wanted)(uint64_t layout)) PPA_CTX_INIT;
+void ppa_modules_keep_past(bool (*wanted)(void)) PPA_CTX_INIT;
+
+/* A table, and from when until when, by ppa_modules_unloads, it was seen to be true. */
+struct ppa_module_era {
+	const struct ppa_module_table *table;
+	uint64_t from, until;
+};
 
 /* Hold the current table and the kept ones, newest first, to be released one by one; how many. Context: server. */
-size_t ppa_modules_hold_all(const struct ppa_module_table *out[static 1 + PPA_MODULES_PAST_MAX]) PPA_CTX_SERVER;
+size_t ppa_modules_hold_all(struct ppa_module_era out[static 1 + PPA_MODULES_PAST_MAX]) PPA_CTX_SERVER;
 
 /* The segment of a held table that contains pc, or NULL. Context: server. */
 const struct ppa_text_segment *ppa_modules_lookup(const struct ppa_module_table *t, uintptr_t pc) PPA_CTX_SERVER;
@@ -106,7 +112,8 @@ bool ppa_modules_find(uintptr_t pc, struct ppa_code *out) PPA_CTX_SIGNAL;
  * probably no addresses. Context: signal, inside the bracket. */
 bool ppa_modules_is_text(uintptr_t pc) PPA_CTX_SIGNAL;
 
-/* Grows with every dlclose, before and after. Context: signal. */
+/* A clock of unloading: grows with every dlclose, before and after; even while one runs, unless several do.
+ * Context: signal. */
 uint64_t ppa_modules_unloads(void) PPA_CTX_SIGNAL;
 
 /* Before and after the real dlclose. Any thread; nests. Before waits up to 10 ms for running walks. Context: any. */

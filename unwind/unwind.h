@@ -53,6 +53,19 @@ void ppa_unwind_context(const void *ucontext, const struct ppa_stack_bounds *bou
  * return address minus 1. bounds may be NULL. Context: signal. */
 void ppa_unwind_here(const struct ppa_stack_bounds *bounds, struct ppa_unwind_buf *buf) PPA_CTX_SIGNAL;
 
+/* A thread that sleeps in a system call, as the kernel shows it to others: without its other registers. The anchor, if
+ * there is one, is a frame further up that told them: inside [text_lo, text_hi) with this stack pointer. */
+struct ppa_sleeper {
+	uintptr_t pc, sp;
+	uintptr_t anchor_sp; /* 0: no anchor */
+	uintptr_t text_lo, text_hi;
+	uintptr_t saved[6]; /* callee-saved registers, rbx rbp r12 r13 r14 r15 */
+};
+
+/* Walk another thread's stack, which the kernel copies bit by bit: whoever asks must find out afterwards whether the thread
+ * slept all the time. Addresses as ppa_unwind_context gives them. Context: signal. */
+void ppa_unwind_asleep(const struct ppa_sleeper *sleeper, struct ppa_unwind_buf *buf) PPA_CTX_SIGNAL;
+
 /* First address of the function around pc, from the unwind tables of a module that is loaded now; 0 if they do not say.
  * Context: server. */
 uintptr_t ppa_unwind_function_start(uintptr_t pc) PPA_CTX_SERVER;

@@ -253,8 +253,18 @@ PPA_CTX_SIGNAL static void begin(struct ppa_walk *w, const struct ppa_stack_boun
 	token = ppa_modules_read_begin();
 	w->epochs = ppa_modules_epochs();
 	ppa_memory_enter(&w->mem, bounds, w->regs.r[PPA_REG_SP], here);
-	buf->end = walk(w, buf);
+	buf->end = w->sleeper ? ppa_asleep_walk(w, buf) : walk(w, buf);
 	ppa_modules_read_end(token);
+}
+
+int ppa_walk_step(struct ppa_walk *w, bool *may_go)
+{
+	uintptr_t pc = w->regs.r[PPA_REG_PC] - !w->exact;
+	struct ppa_row row;
+	int found = ppa_row_lookup(pc, &w->epochs, &row);
+
+	*may_go |= found != PPA_ROW_STAYS;
+	return found ? apply_packed(w, &row) : step_cold(w, pc);
 }
 
 void ppa_unwind_context(const void *ucontext, const struct ppa_stack_bounds *bounds, struct ppa_unwind_buf *buf)
@@ -262,6 +272,7 @@ void ppa_unwind_context(const void *ucontext, const struct ppa_stack_bounds *bou
 	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
 	struct ppa_walk w;
 
+	w.sleeper = NULL;
 	ppa_arch_from_ucontext(ucontext, &w.regs);
 	w.stack_room = stack_room(ucontext, bounds, here);
 	begin(&w, bounds, here, buf);
@@ -273,11 +284,23 @@ void ppa_unwind_here(const struct ppa_stack_bounds *bounds, struct ppa_unwind_bu
 	uintptr_t sp;
 
 	memset(&w.regs, 0, sizeof(w.regs));
+	w.sleeper = NULL;
 	ppa_arch_capture(&w.regs);
 	sp = w.regs.r[PPA_REG_SP];
 	w.stack_room = bounds && sp >= bounds->lo && sp < bounds->hi ? sp - bounds->lo : 0;
 	/* We are running on it: what lies below our frame needs no proof. */
 	begin(&w, bounds, sp - 1, buf);
+}
+
+void ppa_unwind_asleep(const struct ppa_sleeper *sleeper, struct ppa_unwind_buf *buf)
+{
+	struct ppa_walk w = {.sleeper = sleeper};
+
+	for (int i = 0; i < PPA_NREGS; i++)
+		w.regs.r[i] = PPA_REG_UNKNOWN;
+	w.regs.r[PPA_REG_PC] = sleeper->pc;
+	w.regs.r[PPA_REG_SP] = sleeper->sp;
+	begin(&w, NULL, 0, buf);
 }
 
 int ppa_unwind_init(void)

@@ -30,10 +30,11 @@ struct ppa_walk {
 	const struct ppa_stack_bounds *bounds;
 	struct ppa_walk_scratch *scratch;
 	struct ppa_epochs epochs;
-	size_t stack_room;  /* bytes known to be free below our handler */
-	unsigned scan_left; /* words that guesses may still look at */
-	bool exact;	    /* the pc was interrupted; otherwise it is a return address */
-	uint8_t jumps_left; /* how often the stack pointer may still move away from the start */
+	const struct ppa_sleeper *sleeper; /* whose stack it is, if it is another thread's */
+	size_t stack_room;		   /* bytes known to be free below our handler */
+	unsigned scan_left;		   /* words that guesses may still look at */
+	bool exact;			   /* the pc was interrupted; otherwise it is a return address */
+	uint8_t jumps_left;		   /* how often the stack pointer may still move away from the start */
 };
 
 /* What a step gives besides the values of enum ppa_unwind_end. */
@@ -42,6 +43,18 @@ enum { PPA_WALK_ON = -1 };
 /* Make (pc, sp) the current frame; the other registers are set already. interrupted: pc is exact. Returns PPA_WALK_ON
  * or how the walk ends. Context: signal. */
 int ppa_walk_arrive(struct ppa_walk *w, uintptr_t pc, uintptr_t sp, bool interrupted) PPA_CTX_SIGNAL;
+
+/* One step from the current frame; *may_go is set where the code may be unloaded. Context: signal. */
+int ppa_walk_step(struct ppa_walk *w, bool *may_go) PPA_CTX_SIGNAL;
+
+/* What a register holds that nobody told us: no address, nor any small distance from one. */
+#define PPA_REG_UNKNOWN ((uintptr_t)0x0bad0badULL << 32)
+
+/* The walk over a sleeper's stack, most of whose registers are unknown: asleep.c. Context: signal. */
+enum ppa_unwind_end ppa_asleep_walk(struct ppa_walk *w, struct ppa_unwind_buf *buf) PPA_CTX_SIGNAL;
+
+/* Does the return address ret follow a call? *target: where that goes, 0 if only the processor knows. Context: signal. */
+bool ppa_guess_is_after_call(struct ppa_walk *w, uintptr_t ret, uintptr_t *target) PPA_CTX_SIGNAL;
 
 /* A step from code without rules. segment: the text that contains the pc, or NULL if nobody knows it. Context: signal. */
 int ppa_guess_step(struct ppa_walk *w, const struct ppa_code *segment) PPA_CTX_SIGNAL;

@@ -22,6 +22,7 @@
 #include "agent/base/sampling_signal.h"
 #include "agent/base/stats.h"
 #include "agent/base/sys.h"
+#include "agent/thread/ask.h"
 #include "agent/thread/threads.h"
 #include "agent/thread/timer.h"
 
@@ -56,10 +57,10 @@ static struct {
 
 bool ppa_cpu_owns_signal(const siginfo_t *si)
 {
+	uint64_t value = (uint64_t)(uintptr_t)si->si_value.sival_ptr;
 	uint32_t index, generation;
 
-	return si->si_code == SI_TIMER &&
-	       ppa_timer_unpack((uint64_t)(uintptr_t)si->si_value.sival_ptr, &index, &generation);
+	return si->si_code == SI_TIMER && (ppa_timer_unpack(value, &index, &generation) || ppa_ask_owns(value));
 }
 
 /* Somebody else sent our number while its disposition is, for all the target knows, the default one: die of it, as
@@ -160,6 +161,10 @@ void ppa_cpu_handler(int sig, siginfo_t *si, void *ucontext)
 
 	if (ppa_unlikely(!ppa_cpu_owns_signal(si))) {
 		default_action(sig, ucontext);
+		return;
+	}
+	if (ppa_unlikely(ppa_ask_owns((uint64_t)(uintptr_t)si->si_value.sival_ptr))) {
+		ppa_ask_answer(si, ucontext);
 		return;
 	}
 	/* acquire/release: ppa_cpu_quiesce sees either us here or everything we wrote. */

@@ -47,7 +47,8 @@ static void *boot_realloc(void *p, size_t n)
 
 static void boot_free(void *p)
 {
-	if (ppa_self.is_resolving)
+	/* libdl frees null in the middle of a dlsym, which must not meet another one. */
+	if (!p || ppa_self.is_resolving)
 		return;
 	resolve();
 	ppa_allocator.free(p);

@@ -10,8 +10,8 @@
  * because a new level takes a system call, and then gives up the sample.
  *
  * The filter counts in bytes. It grows with the entries, so that chance hits stay rare: a new one is filled while all
- * who enter count in both, and only then takes the old one's place. While it is being filled removals do not count in it, so it may count
- * too much, never too little. */
+ * who enter count in both, and only then takes the old one's place. Removals leave it alone meanwhile, so it may
+ * count too much, never too little. */
 #include "agent/heap/blocks.h"
 
 #include <sched.h>
@@ -28,7 +28,7 @@ enum {
 	FAST_LEVELS = 3, /* after the first: each four times the one before; the others twice */
 	PATIENCE = 2000, /* tries to get the lock of growing, with a yield between: some ms */
 	BUSY = 1,
-	FIRST_FILTER_BYTES = 16 << 10,
+	FIRST_FILTER_BYTES = 4 << 10,
 	FILTER_BYTES_MAX = 16 << 20,
 	FILTER_ROOM = 8, /* bytes of filter for each entry */
 	MANY = 255,
@@ -103,17 +103,21 @@ PPA_CTX_MALLOC static void count_up(struct ppa_blocks_filter *f, uintptr_t p)
 		;
 }
 
-/* A count of many stays: nobody knows how many. */
-PPA_CTX_MALLOC static void count_down(uintptr_t p)
+/* An entry of before is gone; f was the filter before it went. If another one is being filled or has taken f's place,
+ * nobody knows whether that one ever counted the entry: it keeps its count, and so does a count of many. */
+PPA_CTX_MALLOC static void count_down(struct ppa_blocks_filter *f, uintptr_t p)
 {
-	struct ppa_blocks_filter *f = atomic_load_explicit(&ppa_blocks_filter, memory_order_acquire);
 	_Atomic uint8_t *c = &f->counts[p >> PPA_BLOCKS_FILTER_SHIFT & f->mask];
 	uint8_t n = atomic_load_explicit(c, memory_order_relaxed);
 
-	while (n != MANY && n &&
-	       !atomic_compare_exchange_weak_explicit(c, &n, n - 1, memory_order_relaxed, memory_order_relaxed))
-		;
 	atomic_fetch_sub_explicit(&live.count, 1, memory_order_relaxed);
+	/* seq_cst: after the entry went, which its filler either saw or did not. */
+	if (atomic_load_explicit(&live.next_filter, memory_order_seq_cst) ||
+	    atomic_load_explicit(&ppa_blocks_filter, memory_order_seq_cst) != f)
+		return;
+	while (n != MANY && n && !atomic_compare_exchange_weak_explicit(c, &n, n - 1, memory_order_relaxed,
+									memory_order_relaxed))
+		;
 }
 
 /* The entry is in its place. seq_cst: either we see the filter that is being filled, or its filler sees the entry; and if
@@ -265,16 +269,17 @@ bool ppa_blocks_remove(const void *p, struct ppa_block *out)
 {
 	struct ppa_block *e;
 	struct ppa_block_place *place = place_of((uintptr_t)p, &e);
+	struct ppa_blocks_filter *f = atomic_load_explicit(&ppa_blocks_filter, memory_order_seq_cst);
 	uintptr_t seen = (uintptr_t)p;
 
 	if (!place)
 		return false;
 	*out = *e;
-	/* acq_rel: the entry is read before its place is anybody's. */
-	if (!atomic_compare_exchange_strong_explicit(&place->addr, &seen, 0, memory_order_acq_rel,
+	/* seq_cst: the entry is read before its place is anybody's; see count_down. */
+	if (!atomic_compare_exchange_strong_explicit(&place->addr, &seen, 0, memory_order_seq_cst,
 						     memory_order_relaxed))
 		return false; /* the target frees a block twice */
-	count_down((uintptr_t)p);
+	count_down(f, (uintptr_t)p);
 	return true;
 }
 
@@ -295,8 +300,10 @@ struct ppa_block_place *ppa_blocks_hide(const void *p, struct ppa_block *out)
 
 void ppa_blocks_drop(struct ppa_block_place *place, const void *p)
 {
-	atomic_store_explicit(&place->addr, 0, memory_order_release);
-	count_down((uintptr_t)p);
+	struct ppa_blocks_filter *f = atomic_load_explicit(&ppa_blocks_filter, memory_order_seq_cst);
+
+	atomic_store_explicit(&place->addr, 0, memory_order_seq_cst);
+	count_down(f, (uintptr_t)p);
 }
 
 void ppa_blocks_restore(struct ppa_block_place *place, const void *p)

@@ -52,6 +52,10 @@ void ppa_heap_set_rate(uint64_t bytes) PPA_CTX_ANY;
 
 /* What is not seen, and why; NULL if everything is. For the profile's comments and one line on stderr. Text is static. Context: server. */
 const char *ppa_heap_unseen(void) PPA_CTX_SERVER;
+void ppa_heap_unseen_reset(void) PPA_CTX_CHILD;
+
+/* Was any hook entered by a thread that is not ours? Context: any. */
+bool ppa_heap_is_entered(void) PPA_CTX_ANY;
 
 struct ppa_heap_state {
 	uint64_t samples;  /* taken since the start */

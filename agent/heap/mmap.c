@@ -102,6 +102,22 @@ PPA_CTX_MALLOC static void extend(uintptr_t from, uintptr_t to)
 
 /* ---- events ---- */
 
+/* From here on no handler runs on this thread: the whole of an event is one step to it. */
+PPA_CTX_MALLOC static bool begin(uint64_t *mask)
+{
+	ppa_mmap_block(mask);
+	if (ppa_likely(ppa_mmap_lock(*mask)))
+		return true;
+	ppa_mmap_unblock(*mask);
+	return false;
+}
+
+PPA_CTX_MALLOC static void done(uint64_t mask)
+{
+	ppa_mmap_unlock();
+	ppa_mmap_unblock(mask);
+}
+
 PPA_CTX_MALLOC static uint64_t tick(void)
 {
 	return atomic_fetch_add_explicit(&maps.clock, 1, memory_order_relaxed) + 1;
@@ -137,18 +153,21 @@ PPA_CTX_MALLOC static struct ppa_site *site_here(uint64_t backing, uintptr_t cal
 	return s;
 }
 
-PPA_CTX_MALLOC static void mapped(uintptr_t start, uintptr_t end, uint64_t backing, uintptr_t caller)
+PPA_CTX_MALLOC static void mapped(uintptr_t start, uintptr_t stop, uint64_t backing, uintptr_t caller)
 {
-	struct ppa_site *site = site_here(backing, caller);
 	uint64_t birth = tick(), mask;
+	struct ppa_site *site;
 
 	count(&maps.events, 1);
-	if (!ppa_mmap_lock(&mask)) {
+	ppa_mmap_block(&mask);
+	site = site_here(backing, caller);
+	if (ppa_likely(ppa_mmap_lock(mask))) {
+		enter(start, stop, site, birth);
+		ppa_mmap_unlock();
+	} else {
 		count(&maps.lost, 1);
-		return;
 	}
-	enter(start, end, site, birth);
-	ppa_mmap_unlock(mask);
+	ppa_mmap_unblock(mask);
 }
 
 void ppa_mmap_mapped(uintptr_t start, size_t len, int flags, uintptr_t caller)
@@ -161,12 +180,12 @@ void ppa_mmap_unmapped(uintptr_t start, size_t len, uint64_t before)
 {
 	uint64_t mask;
 
-	if (!ppa_mmap_lock(&mask)) {
+	if (!begin(&mask)) {
 		count(&maps.lost, 1);
 		return;
 	}
 	clear(start, end_of(start, len, maps.page), before);
-	ppa_mmap_unlock(mask);
+	done(mask);
 }
 
 void ppa_mmap_move_begin(struct ppa_mmap_move *m, uintptr_t start, size_t len)
@@ -178,7 +197,7 @@ void ppa_mmap_move_begin(struct ppa_mmap_move *m, uintptr_t start, size_t len)
 	m->end = end_of(start, len, maps.page);
 	m->before = ppa_mmap_now();
 	m->npieces = 0;
-	m->is_known = ppa_mmap_lock(&mask);
+	m->is_known = begin(&mask);
 	if (!m->is_known)
 		return;
 	while (ppa_regions_above(&maps.set, start, &r) && r.start < m->end) {
@@ -193,7 +212,7 @@ void ppa_mmap_move_begin(struct ppa_mmap_move *m, uintptr_t start, size_t len)
 			r.end = m->end;
 		m->piece[m->npieces++] = r;
 	}
-	ppa_mmap_unlock(mask);
+	done(mask);
 }
 
 /* A piece at its new place, cut off or drawn out to fill it. */
@@ -231,7 +250,7 @@ void ppa_mmap_move_end(const struct ppa_mmap_move *m, uintptr_t start, size_t le
 	uintptr_t end = end_of(start, len, maps.page);
 	uint64_t mask;
 
-	if (!ppa_mmap_lock(&mask)) {
+	if (!begin(&mask)) {
 		count(&maps.lost, 1);
 		return;
 	}
@@ -241,7 +260,7 @@ void ppa_mmap_move_end(const struct ppa_mmap_move *m, uintptr_t start, size_t le
 		extend(m->end, end);
 	else
 		clear(end, m->end, m->before);
-	ppa_mmap_unlock(mask);
+	done(mask);
 }
 
 void ppa_mmap_copied(const struct ppa_mmap_move *m, uintptr_t start, size_t len, uintptr_t caller)
@@ -253,11 +272,11 @@ void ppa_mmap_drop(const struct ppa_mmap_gap *gaps, size_t n, uint64_t before)
 {
 	uint64_t mask;
 
-	if (!ppa_mmap_lock(&mask))
+	if (!begin(&mask))
 		return; /* the next check finds them again */
 	for (size_t i = 0; i < n; i++)
 		count(&maps.dropped, clear(gaps[i].start, gaps[i].end, before));
-	ppa_mmap_unlock(mask);
+	done(mask);
 }
 
 /* ---- for snapshots ---- */
@@ -281,16 +300,17 @@ struct ppa_mmap_state ppa_mmap_get_state(void)
 {
 	struct ppa_mmap_state st = {
 		.is_on = ppa_mmap_is_on(),
+		.is_hidden = ppa_mmap_callers_are_hidden(),
 		.events = atomic_load_explicit(&maps.events, memory_order_relaxed),
 		.lost = atomic_load_explicit(&maps.lost, memory_order_relaxed),
 		.dropped = atomic_load_explicit(&maps.dropped, memory_order_relaxed),
 	};
 	uint64_t mask;
 
-	if (ppa_mmap_lock(&mask)) {
+	if (begin(&mask)) {
 		st.regions = maps.set.nregions;
 		st.bytes = maps.set.bytes;
-		ppa_mmap_unlock(mask);
+		done(mask);
 	}
 	return st;
 }

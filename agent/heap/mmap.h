@@ -48,6 +48,7 @@ struct ppa_mmap_values ppa_mmap_read(const struct ppa_site *s) PPA_CTX_SERVER;
 
 struct ppa_mmap_state {
 	bool is_on;
+	bool is_hidden;		 /* another library's mmap comes before ours: nothing is seen */
 	uint64_t regions, bytes; /* mapped now */
 	uint64_t events;	 /* regions entered since the start */
 	uint64_t lost;		 /* events that could not be entered */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Two address ranges at most, found once. */
+ * Two address ranges at most, found once. If pthread_create is libc's own, as everywhere but in old glibc, there is no
+ * libpthread to ignore. */
 #include "agent/heap/mmap_callers.h"
 
 #include <dlfcn.h>
@@ -14,7 +15,10 @@ struct extent {
 	uintptr_t lo, hi;
 };
 
-static struct extent ignored[NCALLERS]; /* {0, 0}: there is no such library */
+static struct {
+	struct extent ignored[NCALLERS]; /* {0, 0}: there is no such library */
+	bool is_hidden;
+} callers;
 
 /* This library's own extent, from the linker. */
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
@@ -62,28 +66,41 @@ static struct extent library_of(uintptr_t address, uintptr_t libc)
 	return s.found;
 }
 
-/* The function that the program gets by this name, or would get without us. */
-static uintptr_t genuine(const char *name)
+static bool is_ours(uintptr_t address)
 {
-	uintptr_t p = (uintptr_t)dlsym(RTLD_DEFAULT, name);
+	return address >= (uintptr_t)__ehdr_start && address < (uintptr_t)_end;
+}
 
-	if (p >= (uintptr_t)__ehdr_start && p < (uintptr_t)_end)
-		p = (uintptr_t)dlsym(RTLD_NEXT, name);
-	return p;
+/* The library, if any, whose function the program gets by this name, or would get without us. An address in the program
+ * may be its stub for a library's. */
+static struct extent owner_of(const char *name, uintptr_t libc)
+{
+	uintptr_t first = (uintptr_t)dlsym(RTLD_DEFAULT, name);
+	struct extent e = {0, 0};
+
+	if (!is_ours(first))
+		e = library_of(first, libc);
+	return e.hi ? e : library_of((uintptr_t)dlsym(RTLD_NEXT, name), libc);
 }
 
 void ppa_mmap_callers_init(void)
 {
-	uintptr_t libc = (uintptr_t)sysconf;
+	uintptr_t libc = (uintptr_t)sysconf, first = (uintptr_t)dlsym(RTLD_DEFAULT, "mmap");
 
-	ignored[ALLOCATOR] = library_of(genuine("malloc"), libc);
-	ignored[LIBPTHREAD] = library_of(genuine("pthread_create"), libc);
+	callers.ignored[ALLOCATOR] = owner_of("malloc", libc);
+	callers.ignored[LIBPTHREAD] = owner_of("pthread_create", libc);
+	callers.is_hidden = !is_ours(first) && library_of(first, libc).hi;
 }
 
 bool ppa_mmap_callers_count(uintptr_t caller)
 {
 	for (int i = 0; i < NCALLERS; i++)
-		if (caller - ignored[i].lo < ignored[i].hi - ignored[i].lo)
+		if (caller - callers.ignored[i].lo < callers.ignored[i].hi - callers.ignored[i].lo)
 			return false;
 	return true;
+}
+
+bool ppa_mmap_callers_are_hidden(void)
+{
+	return callers.is_hidden;
 }

@@ -17,4 +17,7 @@ void ppa_mmap_callers_init(void) PPA_CTX_INIT;
 /* Does the call that returns to caller count? Context: any. */
 bool ppa_mmap_callers_count(uintptr_t caller) PPA_CTX_ANY;
 
+/* Another library's mmap comes before ours (gperftools has one): no call of the program's arrives. Context: any. */
+bool ppa_mmap_callers_are_hidden(void) PPA_CTX_ANY;
+
 #endif

@@ -32,14 +32,14 @@ PPA_CTX_MALLOC static bool is_mine(void)
 	return atomic_load_explicit(&lock.forking, memory_order_relaxed) == me();
 }
 
-PPA_CTX_MALLOC static void block_signals(uint64_t *mask)
+void ppa_mmap_block(uint64_t *mask)
 {
 	static const uint64_t all = ~0ULL;
 
 	ppa_syscall(SYS_rt_sigprocmask, SIG_BLOCK, (long)&all, (long)mask, KERNEL_SIGSET_BYTES, 0, 0);
 }
 
-PPA_CTX_MALLOC static void restore_signals(uint64_t mask)
+void ppa_mmap_unblock(uint64_t mask)
 {
 	ppa_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&mask, 0, KERNEL_SIGSET_BYTES, 0, 0);
 }
@@ -60,7 +60,7 @@ PPA_CTX_MALLOC static void spin(void)
 			return;
 }
 
-PPA_CTX_MALLOC static __attribute__((noinline)) bool wait_for_it(uint64_t *mask)
+PPA_CTX_MALLOC static __attribute__((noinline)) bool wait_for_it(uint64_t mask)
 {
 	uint64_t deadline, now;
 	struct timespec left = {0};
@@ -69,29 +69,24 @@ PPA_CTX_MALLOC static __attribute__((noinline)) bool wait_for_it(uint64_t *mask)
 		return false;
 	deadline = ppa_sys_clock_ns(CLOCK_MONOTONIC) + PPA_MMAP_PATIENCE_NS;
 	spin();
-	for (;;) {
-		block_signals(mask);
-		/* 2: there may be others who wait. acquire: pairs with the release of the last holder. */
-		if (!atomic_exchange_explicit(&lock.state, 2, memory_order_acquire))
-			return true;
-		restore_signals(*mask);
+	/* 2: there may be others who wait. acquire: pairs with the release of the last holder. */
+	while (atomic_exchange_explicit(&lock.state, 2, memory_order_acquire)) {
 		now = ppa_sys_clock_ns(CLOCK_MONOTONIC);
-		if (now >= deadline)
-			break;
+		if (now >= deadline) {
+			atomic_store_explicit(&lock.is_stuck, true, memory_order_relaxed);
+			return false;
+		}
 		left.tv_nsec = (long)(deadline - now);
+		ppa_mmap_unblock(mask);
 		ppa_syscall(SYS_futex, (long)&lock.state, FUTEX_WAIT_PRIVATE, 2, (long)&left, 0, 0);
+		ppa_mmap_block(&mask);
 	}
-	atomic_store_explicit(&lock.is_stuck, true, memory_order_relaxed);
-	return false;
+	return true;
 }
 
-bool ppa_mmap_lock(uint64_t *mask)
+bool ppa_mmap_lock(uint64_t mask)
 {
-	block_signals(mask);
-	if (ppa_likely(try_first()) || is_mine())
-		return true;
-	restore_signals(*mask);
-	return wait_for_it(mask);
+	return ppa_likely(try_first()) || is_mine() || wait_for_it(mask);
 }
 
 PPA_CTX_MALLOC static void release(void)
@@ -103,32 +98,33 @@ PPA_CTX_MALLOC static void release(void)
 		ppa_syscall(SYS_futex, (long)&lock.state, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0);
 }
 
-void ppa_mmap_unlock(uint64_t mask)
+void ppa_mmap_unlock(void)
 {
 	if (ppa_likely(!is_mine()))
 		release();
-	restore_signals(mask);
 }
 
 bool ppa_mmap_lock_for_fork(void)
 {
 	uint64_t mask;
+	bool is_had;
 
-	if (is_mine() || !ppa_mmap_lock(&mask))
-		return false;
-	atomic_store_explicit(&lock.forking, me(), memory_order_relaxed);
-	restore_signals(mask);
-	return true;
+	ppa_mmap_block(&mask);
+	is_had = !is_mine() && ppa_mmap_lock(mask);
+	if (is_had)
+		atomic_store_explicit(&lock.forking, me(), memory_order_relaxed);
+	ppa_mmap_unblock(mask);
+	return is_had;
 }
 
 void ppa_mmap_unlock_after_fork(void)
 {
 	uint64_t mask;
 
-	block_signals(&mask);
+	ppa_mmap_block(&mask);
 	atomic_store_explicit(&lock.forking, 0, memory_order_relaxed);
 	release();
-	restore_signals(mask);
+	ppa_mmap_unblock(mask);
 }
 
 void ppa_mmap_lock_reset(void)

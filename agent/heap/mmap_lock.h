@@ -20,10 +20,13 @@
 
 enum { PPA_MMAP_PATIENCE_NS = 100000000 };
 
-/* Block signals and take the lock; *mask is for unlock. False: it cannot be had, and nothing changed. Keeps errno.
- * Context: malloc. */
-bool ppa_mmap_lock(uint64_t *mask) PPA_CTX_MALLOC;
-void ppa_mmap_unlock(uint64_t mask) PPA_CTX_MALLOC;
+/* Block every signal of the thread; *mask is for unblock. Keeps errno. Context: malloc. */
+void ppa_mmap_block(uint64_t *mask) PPA_CTX_MALLOC;
+void ppa_mmap_unblock(uint64_t mask) PPA_CTX_MALLOC;
+
+/* Take the lock, with signals blocked; while it is waited for, mask holds. False: it cannot be had. Context: malloc. */
+bool ppa_mmap_lock(uint64_t mask) PPA_CTX_MALLOC;
+void ppa_mmap_unlock(void) PPA_CTX_MALLOC;
 
 /* Around fork, on the forking thread. False: it was not had, and the child's copy may be half-changed. Context: any. */
 bool ppa_mmap_lock_for_fork(void) PPA_CTX_ANY;

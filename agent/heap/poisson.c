@@ -16,16 +16,15 @@ PPA_CTX_MALLOC static uint64_t log2_digits(uint64_t m)
 {
 	uint64_t digits = 0;
 
+	/* Without a branch: the digits are random, and a wrong guess costs more than a step. */
 	for (int i = 0; i < LOG_DIGITS; i++) {
 		unsigned __int128 square = (unsigned __int128)m * m;
+		uint64_t hi = (uint64_t)(square >> 64), twice = (uint64_t)(square >> 63);
+		uint64_t digit = hi >> 63, mask = 0 - digit;
 
-		digits <<= 1;
-		if (square >> 127) {
-			digits |= 1;
-			m = (uint64_t)(square >> 64);
-		} else {
-			m = (uint64_t)(square >> 63);
-		}
+		__asm__("" : "+r"(mask)); /* or the compiler sees through it */
+		digits = digits << 1 | digit;
+		m = twice ^ ((twice ^ hi) & mask);
 	}
 	return digits;
 }

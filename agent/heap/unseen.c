@@ -2,10 +2,12 @@
  *
  * What the hooks of this process do not see, found out by asking the loader whose functions the program really calls.
  *
- * Two things can be missing: everything, when another library's malloc comes before ours; and operator new, when the
- * allocator defines it and so need not call malloc. An allocator inside the program itself looks like the first. The
- * loader's answer for a non-PIE program that takes malloc's address is a stub of the program's, so the answer counts
- * only if no hook was ever entered. */
+ * Two things can be missing: everything, when another library's malloc comes before ours; and operator new, and
+ * jemalloc's mallocx, when the allocator defines them and so need not call malloc. We do not define these ourselves:
+ * programs recognise jemalloc by such names, and a name that exists only because of us would lead them astray.
+ *
+ * An allocator inside the program itself looks like the first case, but so does a non-PIE program that takes malloc's
+ * address: the loader answers with a stub of the program's. There it counts whether a hook was ever entered. */
 #include "agent/heap/heap.h"
 
 #include <dlfcn.h>
@@ -48,18 +50,25 @@ static void find_out(const struct ppa_module_table *t)
 	const char *owner = module_of(t, used, &is_main), *allocator, *new_owner;
 
 	unseen.text[0] = '\0';
-	if (!ppa_heap_is_entered() && owner && used != ppa_heap_hook_address()) {
-		snprintf(unseen.text, TEXT_BYTES,
-			 "allocations are not seen: malloc belongs to %.100s, which comes before the agent%s", owner,
-			 is_main ? "" : "; preload the agent first");
+	if (owner && used != ppa_heap_hook_address() && !(is_main && ppa_heap_is_entered())) {
+		/* Behind the program's own name may stand its own malloc, or its stub for a library's. */
+		if (is_main)
+			snprintf(unseen.text, TEXT_BYTES,
+				 "allocations are not seen: the program's malloc is its own, or of a library that was "
+				 "preloaded before the agent");
+		else
+			snprintf(unseen.text, TEXT_BYTES,
+				 "allocations are not seen: malloc belongs to %.100s, which comes before the agent; "
+				 "preload the agent first",
+				 owner);
 		return;
 	}
 	allocator = module_of(t, ppa_heap_allocator_address(), &is_main);
 	new_owner = module_of(t, new, &is_main);
 	if (allocator && new_owner && strcmp(allocator, new_owner) == 0 && !is_libc(allocator))
 		snprintf(unseen.text, TEXT_BYTES,
-			 "operator new of %.100s is not seen: it does not call malloc (malloc and its family are)",
-			 allocator);
+			 "operator new%s of %.100s is not seen: it does not call malloc (malloc and its family are seen)",
+			 dlsym(RTLD_DEFAULT, "mallocx") ? " (and mallocx)" : "", allocator);
 }
 
 const char *ppa_heap_unseen(void)

@@ -287,9 +287,12 @@ PPA_EXPORT void *pvalloc(size_t n)
 
 /* ---- what is no allocation ---- */
 
+/* By its own name the loader might find somebody else's. */
+extern void *own_malloc(size_t n) __attribute__((alias("malloc"), visibility("hidden"), leaf, malloc, nothrow, alloc_size(1)));
+
 uintptr_t ppa_heap_hook_address(void)
 {
-	return (uintptr_t)malloc;
+	return (uintptr_t)own_malloc;
 }
 
 PPA_EXPORT size_t malloc_usable_size(void *p)

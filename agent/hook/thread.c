@@ -9,6 +9,7 @@
 
 #include "agent/base/real.h"
 #include "agent/base/self.h"
+#include "agent/thread/created.h"
 #include "agent/thread/threads.h"
 
 static void *thread_main(void *p)
@@ -44,6 +45,7 @@ PPA_EXPORT int pthread_create(pthread_t *restrict thread, const pthread_attr_t *
 			      void *restrict arg)
 {
 	struct ppa_thread *t = ppa_threads_reserve();
+	struct ppa_site *site;
 	int err;
 
 	if (ppa_likely(!t))
@@ -51,9 +53,12 @@ PPA_EXPORT int pthread_create(pthread_t *restrict thread, const pthread_attr_t *
 	t->fn = fn;
 	t->arg = arg;
 	t->stack_bytes = stack_bytes_of(attr);
+	site = ppa_created_by_caller(t, (uintptr_t)__builtin_return_address(0));
 	err = ppa_real()->pthread_create(thread, attr, thread_main, t);
 	if (err)
 		ppa_threads_unreserve(t);
+	else
+		ppa_created_count(site);
 	return err;
 }
 

@@ -16,6 +16,11 @@ MARKER(not_sampled, 3)
 MARKER(lost_samples, 4)
 MARKER(other_stacks, 5)
 MARKER(pprofagent, 6)
+MARKER(unknown_holder, 7)
+MARKER(running, 8)
+MARKER(no_stack, 9)
+MARKER(program_start, 10)
+MARKER(unknown_creator, 11)
 
 static const struct {
 	void (*fn)(void);
@@ -27,6 +32,11 @@ static const struct {
 	[PPA_MARKER_LOST] = {lost_samples, "[lost samples]"},
 	[PPA_MARKER_OTHER] = {other_stacks, "[other stacks]"},
 	[PPA_MARKER_AGENT] = {pprofagent, "[pprofagent]"},
+	[PPA_MARKER_UNKNOWN_HOLDER] = {unknown_holder, "[unknown holder]"},
+	[PPA_MARKER_RUNNING] = {running, "[running]"},
+	[PPA_MARKER_NO_STACK] = {no_stack, "[no stack]"},
+	[PPA_MARKER_MAIN] = {program_start, "[program start]"},
+	[PPA_MARKER_UNKNOWN_CREATOR] = {unknown_creator, "[unknown creator]"},
 };
 
 uintptr_t ppa_marker_address(enum ppa_marker m)

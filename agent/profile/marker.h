@@ -16,10 +16,15 @@ enum ppa_marker {
 	PPA_MARKER_LOST,	/* samples dropped in the agent */
 	PPA_MARKER_OTHER,	/* stacks beyond the memory limit */
 	PPA_MARKER_AGENT,	/* nothing but frames of the agent: the cost of profiling itself */
+	PPA_MARKER_UNKNOWN_HOLDER, /* waiting for a lock whose release was not seen */
+	PPA_MARKER_RUNNING,  /* a thread that ran and could not be asked where */
+	PPA_MARKER_NO_STACK, /* a thread that the kernel shows nothing of */
+	PPA_MARKER_MAIN,     /* creator of the first thread */
+	PPA_MARKER_UNKNOWN_CREATOR, /* of threads that no call we saw created */
 	PPA_MARKER_COUNT
 };
 
-uintptr_t ppa_marker_address(enum ppa_marker m) PPA_CTX_ANY;
+uintptr_t ppa_marker_address(enum ppa_marker m) PPA_CTX_SIGNAL;
 
 /* "[lost samples]" for a marker's address, NULL for any other. Context: any. */
 const char *ppa_marker_name(uintptr_t address) PPA_CTX_ANY;

@@ -13,7 +13,6 @@
 #include "agent/base/budget.h"
 #include "agent/profile/marker.h"
 #include "agent/profile/unloads.h"
-#include "unwind/modules.h"
 
 enum { CHUNK_BYTES = 64 << 10 };
 
@@ -86,7 +85,7 @@ PPA_CTX_MALLOC static struct ppa_site *make(const uintptr_t *pcs, uint32_t npcs,
 	s->origin = like->origin;
 	s->label = like->label;
 	s->npcs = npcs;
-	s->born_layout = like->born_layout;
+	s->born = like->born;
 	memcpy(s->pcs, pcs, npcs * sizeof(*pcs));
 	return s;
 }
@@ -112,15 +111,6 @@ PPA_CTX_MALLOC static struct ppa_site *publish(struct ppa_sites *t, struct ppa_s
 	}
 }
 
-PPA_CTX_MALLOC static uint32_t layout_now(void)
-{
-	unsigned token = ppa_modules_read_begin();
-	uint64_t layout = ppa_modules_epochs().rest;
-
-	ppa_modules_read_end(token);
-	return (uint32_t)layout;
-}
-
 struct ppa_site *ppa_sites_find(struct ppa_sites *t, const uintptr_t *pcs, uint32_t npcs, uint64_t origin,
 				uint64_t label)
 {
@@ -133,9 +123,8 @@ struct ppa_site *ppa_sites_find(struct ppa_sites *t, const uintptr_t *pcs, uint3
 
 	if (ppa_likely(s != NULL))
 		return s;
-	key.born_layout = layout_now();
 	if (origin)
-		ppa_unloads_note_birth(key.born_layout);
+		key.born = ppa_unloads_note_birth();
 	s = make(pcs, npcs, &key);
 	if (s)
 		return publish(t, s, head);

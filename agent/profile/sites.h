@@ -27,7 +27,7 @@ struct ppa_site {
 	uint64_t origin; /* hash of the serials of all unloadable modules on the stack; 0: none */
 	uint64_t label;	 /* what else tells two sites with one stack apart; the kind's own meaning (heap: size class) */
 	uint32_t npcs;
-	uint32_t born_layout; /* of the module table when first seen: names are looked up in a table of that time */
+	uint32_t born; /* time by ppa_modules_unloads when first seen: names are looked up in a table of that time */
 	/* by the kind's own meaning; relaxed adds */
 	_Atomic uint64_t counters[PPA_SITE_COUNTERS];
 	uintptr_t pcs[]; /* leaf first, by the address rule of profile.proto */

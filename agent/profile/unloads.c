@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which layouts are wanted is a bitmap over the last LAYOUTS of them, set by hooks; an old one may borrow a newer one's
- * bit, which only keeps a table too many. A stack born while a dlclose was not yet seen through does not know its
- * layout: then the tables around that moment are kept.
+ * A stack wants two tables kept: the current one, which has its libraries, or else the next one has them, because they
+ * came after the last dlclose and that is not yet seen through.
  *
  * Requests to the thread: asked grows with each that somebody waits for, and done follows it; later is set by those who
  * do not wait, and served a moment after, together with what else came. calls grows with both. */
@@ -19,8 +18,7 @@
 #include "unwind/modules.h"
 
 enum {
-	LAYOUTS = 4096,
-	AROUND = 2, /* tables: before and after */
+	TABLES = 2,
 	WAIT_MS = 20,
 	LATER_MS = 20,
 	LINGER_MS = 1000,
@@ -30,20 +28,16 @@ enum {
 static struct {
 	_Atomic bool is_on;
 	/* set by hooks */
-	_Atomic uint64_t layouts[LAYOUTS / 64];
-	_Atomic uint32_t around;  /* how many more tables to keep, wanted or not */
+	_Atomic uint32_t wanted;  /* how many more tables to keep */
 	_Atomic uint32_t unknown; /* a stack with an unknown library was seen since the last refresh */
 	/* the thread's */
 	_Atomic uint32_t asked, done, later, calls, is_running;
 } unloads;
 
-void ppa_unloads_note_birth(uint64_t layout)
+uint32_t ppa_unloads_note_birth(void)
 {
-	if (layout)
-		atomic_fetch_or_explicit(&unloads.layouts[layout % LAYOUTS / 64], UINT64_C(1) << (layout % 64),
-					 memory_order_relaxed);
-	else
-		atomic_store_explicit(&unloads.around, AROUND, memory_order_relaxed);
+	atomic_store_explicit(&unloads.wanted, TABLES, memory_order_relaxed);
+	return (uint32_t)ppa_modules_unloads();
 }
 
 uint64_t ppa_unloads_note_unknown(void)
@@ -53,14 +47,13 @@ uint64_t ppa_unloads_note_unknown(void)
 }
 
 /* Asked by the module table when a layout ends. */
-static bool is_wanted(uint64_t layout)
+static bool is_wanted(void)
 {
-	uint32_t around = atomic_load_explicit(&unloads.around, memory_order_relaxed);
+	uint32_t wanted = atomic_load_explicit(&unloads.wanted, memory_order_relaxed);
 
-	if (around)
-		atomic_store_explicit(&unloads.around, around - 1, memory_order_relaxed);
-	return around ||
-	       atomic_load_explicit(&unloads.layouts[layout % LAYOUTS / 64], memory_order_relaxed) >> (layout % 64) & 1;
+	if (wanted)
+		atomic_store_explicit(&unloads.wanted, wanted - 1, memory_order_relaxed);
+	return wanted;
 }
 
 /* Sleep until the word changes or is woken, or the time is over. */

@@ -3,7 +3,7 @@
  * Stacks that outlive libraries. What a hook remembers of a stack is addresses; their names are looked up when somebody
  * asks, which may be long after a library on the stack was unloaded. Two things make that right:
  *
- * Module tables of former layouts are kept if a stack was born under them (ppa_modules_keep_past).
+ * Module tables of former times are kept if a stack was born then (ppa_modules_keep_past).
  *
  * A library that comes, is seen on a stack and goes again must have been in a table meanwhile. So the table is brought
  * up to date before a dlclose, if a stack with an unknown library was seen since the last time, and a moment after each
@@ -22,8 +22,8 @@ static inline __attribute__((always_inline)) uint64_t ppa_origin_add(uint64_t or
 	return (origin ^ (serial + 1)) * 0x9e3779b97f4a7c15ULL;
 }
 
-/* A stack was remembered whose libraries can be unloaded; layout as ppa_site.born_layout. Context: malloc. */
-void ppa_unloads_note_birth(uint64_t layout) PPA_CTX_MALLOC;
+/* A stack is remembered whose libraries can be unloaded. The time for ppa_site.born. Context: malloc. */
+uint32_t ppa_unloads_note_birth(void) PPA_CTX_MALLOC;
 
 /* A stack goes through a library that is in no table. What to add to its origin instead of a serial: no later library at the
  * same address gets the same. Context: malloc. */

@@ -33,10 +33,26 @@ uint64_t ppa_heap_count(void) PPA_CTX_SERVER;
 void ppa_heap_comment(struct ppa_picture *p) PPA_CTX_SERVER;
 void ppa_heap_age_gather(struct ppa_rows *rows) PPA_CTX_SERVER;
 uint64_t ppa_heap_age_count(void) PPA_CTX_SERVER;
+void ppa_block_gather(struct ppa_rows *rows) PPA_CTX_SERVER;
+uint64_t ppa_block_count(void) PPA_CTX_SERVER;
+void ppa_block_comment(struct ppa_picture *p) PPA_CTX_SERVER;
+void ppa_mutex_gather(struct ppa_rows *rows) PPA_CTX_SERVER;
+uint64_t ppa_mutex_count(void) PPA_CTX_SERVER;
+void ppa_mutex_comment(struct ppa_picture *p) PPA_CTX_SERVER;
+int64_t ppa_waiting_period(void) PPA_CTX_SERVER;
 void ppa_mmap_gather(struct ppa_rows *rows) PPA_CTX_SERVER;
 int64_t ppa_mmap_period(void) PPA_CTX_SERVER;
 uint64_t ppa_mmap_count(void) PPA_CTX_SERVER;
 void ppa_mmap_comment(struct ppa_picture *p) PPA_CTX_SERVER;
+
+void ppa_goroutine_gather(struct ppa_rows *rows) PPA_CTX_SERVER;
+int64_t ppa_goroutine_period(void) PPA_CTX_SERVER;
+void ppa_goroutine_comment(struct ppa_picture *p) PPA_CTX_SERVER;
+const char *ppa_goroutine_label(uint64_t number) PPA_CTX_SERVER;
+int ppa_goroutine_each(struct ppa_snapshot **out) PPA_CTX_SERVER;
+void ppa_threadcreate_gather(struct ppa_rows *rows) PPA_CTX_SERVER;
+uint64_t ppa_threadcreate_count(void) PPA_CTX_SERVER;
+void ppa_threadcreate_comment(struct ppa_picture *p) PPA_CTX_SERVER;
 
 /* runtime.MemStats as Go's debug=1 prints it, from what the target's allocator knows. Context: server. */
 const char *ppa_memstats_text(struct ppa_picture *p) PPA_CTX_SERVER;

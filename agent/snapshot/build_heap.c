@@ -157,6 +157,10 @@ void ppa_mmap_comment(struct ppa_picture *p)
 
 	if (!s.is_on)
 		ppa_picture_comment(p, "pprofagent: mappings are not recorded");
+	if (s.is_hidden)
+		ppa_picture_comment(
+			p, "pprofagent: mappings are not seen: mmap belongs to a library that comes before the "
+			   "agent; preload the agent first");
 	ppa_picture_comment(p, ppa_picture_text(p,
 						"pprofagent: %" PRIu64 " mappings recorded, %" PRIu64 " lost; %" PRIu64
 						" KiB were found unmapped without a call that we saw",

@@ -80,7 +80,7 @@ int ppa_build_named(const struct ppa_kind *kind, const struct ppa_rows *rows, co
 		return rows->err;
 	nsamples = count_rows(kind, rows, &nframes);
 	ppa_past_hold(&past);
-	p = ppa_picture_new(past.n ? past.tables[0] : NULL);
+	p = ppa_picture_new(past.n ? past.eras[0].table : NULL);
 	if (p) {
 		ppa_picture_expect(p, nsamples, nframes);
 		ppa_picture_set_past(p, &past);

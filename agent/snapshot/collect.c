@@ -132,6 +132,12 @@ static int build_named(const struct ppa_named_request *req, const struct ppa_row
 	int err;
 
 	ppa_ready_prepare();
+	if (req->wants_each && req->kind->build_each) {
+		use_symbols(1);
+		err = req->kind->build_each(out);
+		use_symbols(-1);
+		return err;
+	}
 	times.time_ns = (int64_t)ppa_sys_clock_ns(CLOCK_REALTIME);
 	if (before)
 		times.duration_ns = (int64_t)(ppa_sys_clock_ns(CLOCK_MONOTONIC) - begin_ns);

@@ -34,6 +34,7 @@ struct ppa_named_request {
 	const struct ppa_kind *kind; /* kinds.h */
 	int64_t delta_ns;	     /* what changed in this time from now on; 0: what there is now */
 	bool wants_text;	     /* for debug=1 */
+	bool wants_each;	     /* for debug=2, where the kind has it */
 	/* As above, while a delta waits. */
 	bool (*is_cancelled)(void *arg);
 	void *arg;

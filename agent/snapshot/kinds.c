@@ -6,12 +6,15 @@
 
 #include <string.h>
 
+#include "agent/dump/dump.h"
 #include "agent/heap/mmap.h"
 #include "agent/snapshot/build.h"
 
 /* clang-format off */
 #define HEAP_TYPES \
 	{{"alloc_objects", "count"}, {"alloc_space", "bytes"}, {"inuse_objects", "count"}, {"inuse_space", "bytes"}}
+
+#define WAITING_TYPES {{"contentions", "count"}, {"delay", "nanoseconds"}}
 
 static const struct ppa_kind kinds[] = {
 	{
@@ -21,6 +24,23 @@ static const struct ppa_kind kinds[] = {
 		.form = PPA_FORM_HEAP, .has_delta = true, .cuts_allocator = true, .label = "bytes",
 		.gather = ppa_heap_gather, .period = ppa_heap_period, .count = ppa_heap_count,
 		.comment = ppa_heap_comment, .text_tail = ppa_memstats_text,
+	},
+	{
+		.name = "block",
+		.help = "Where threads waited for locks, conditions, semaphores and each other since the start, by the stack "
+			"of the waiter. Sampled once in PPROF_BLOCK_RATE nanoseconds of waiting and scaled up.",
+		.types = WAITING_TYPES, .ntypes = 2, .period_type = {"contentions", "count"},
+		.form = PPA_FORM_CONTENTION, .has_delta = true,
+		.gather = ppa_block_gather, .period = ppa_waiting_period, .count = ppa_block_count,
+		.comment = ppa_block_comment,
+	},
+	{
+		.name = "goroutine",
+		.help = "The stacks of all threads, running or not. debug=2 tells one by one what they wait for.",
+		.types = {{"goroutine", "count"}}, .ntypes = 1, .period_type = {"goroutine", "count"},
+		.form = PPA_FORM_COUNT, .has_delta = true, .label = "thread", .label_text = ppa_goroutine_label,
+		.gather = ppa_goroutine_gather, .period = ppa_goroutine_period, .count = ppa_dump_count,
+		.comment = ppa_goroutine_comment, .build_each = ppa_goroutine_each,
 	},
 	{
 		.name = "heap",
@@ -51,6 +71,23 @@ static const struct ppa_kind kinds[] = {
 		.form = PPA_FORM_COUNT, .has_delta = true, .label = "backing", .label_text = ppa_mmap_backing_name,
 		.gather = ppa_mmap_gather, .period = ppa_mmap_period, .count = ppa_mmap_count,
 		.comment = ppa_mmap_comment,
+	},
+	{
+		.name = "mutex",
+		.help = "Who made others wait for a lock since the start, by the stack that released it, with the time that "
+			"they waited.",
+		.types = WAITING_TYPES, .ntypes = 2, .period_type = {"contentions", "count"},
+		.form = PPA_FORM_CONTENTION, .has_delta = true,
+		.gather = ppa_mutex_gather, .period = ppa_waiting_period, .count = ppa_mutex_count,
+		.comment = ppa_mutex_comment,
+	},
+	{
+		.name = "threadcreate",
+		.help = "The stacks that created threads, ended ones included.",
+		.types = {{"threadcreate", "count"}}, .ntypes = 1, .period_type = {"threadcreate", "count"},
+		.form = PPA_FORM_COUNT, .has_delta = true,
+		.gather = ppa_threadcreate_gather, .period = ppa_goroutine_period, .count = ppa_threadcreate_count,
+		.comment = ppa_threadcreate_comment,
 	},
 };
 /* clang-format on */

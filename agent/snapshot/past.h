@@ -12,8 +12,7 @@
 #include "unwind/modules.h"
 
 struct ppa_past {
-	const struct ppa_module_table
-		*tables[1 + PPA_MODULES_PAST_MAX]; /* held; the current one first, then newest first */
+	struct ppa_module_era eras[1 + PPA_MODULES_PAST_MAX]; /* held; the current one first, then newest first */
 	size_t n;
 };
 

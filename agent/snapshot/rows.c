@@ -11,7 +11,7 @@
 #include "agent/base/vheap.h"
 #include "agent/profile/sites.h"
 
-enum { FIRST_ROWS = 256 };
+enum { FIRST_ROWS = 256, COPIES = 4096 };
 
 static uint64_t mix(uint64_t h, uint64_t number)
 {
@@ -24,7 +24,7 @@ static struct ppa_row row_of(const struct ppa_site *s, int64_t number)
 	return (struct ppa_row){
 		.pcs = s->pcs,
 		.npcs = s->npcs,
-		.layout = s->born_layout,
+		.born = s->born,
 		.origin = s->origin,
 		.hash = mix(s->hash, (uint64_t)number),
 		.number = number,
@@ -114,6 +114,50 @@ struct ppa_row *ppa_rows_at(struct ppa_rows *r, const struct ppa_site *s, int64_
 	return find_or_append(r, &row);
 }
 
+struct ppa_rows_copies {
+	struct ppa_rows_copies *next;
+	size_t used;
+	uintptr_t pcs[COPIES];
+};
+
+static const uintptr_t *copy_stack(struct ppa_rows *r, const uintptr_t *pcs, uint32_t npcs)
+{
+	struct ppa_rows_copies *c = r->copies;
+	uintptr_t *mine;
+
+	if (npcs > COPIES || !c || COPIES - c->used < npcs) {
+		c = npcs > COPIES ? NULL : ppa_vheap_malloc(sizeof(*c));
+		if (!c)
+			return NULL;
+		c->next = r->copies;
+		c->used = 0;
+		r->copies = c;
+	}
+	mine = c->pcs + c->used;
+	memcpy(mine, pcs, npcs * sizeof(*pcs));
+	c->used += npcs;
+	return mine;
+}
+
+struct ppa_row *ppa_rows_at_stack(struct ppa_rows *r, const uintptr_t *pcs, uint32_t npcs, int64_t number)
+{
+	struct ppa_row row = {.pcs = pcs, .npcs = npcs, .number = number, .hash = npcs}, *mine;
+	size_t before = r->n;
+
+	for (uint32_t i = 0; i < npcs; i++)
+		row.hash = (row.hash ^ pcs[i]) * 0x9e3779b97f4a7c15ULL;
+	row.hash = mix(row.hash ^ row.hash >> 32, (uint64_t)number);
+	mine = find_or_append(r, &row);
+	if (!mine || r->n == before)
+		return mine;
+	mine->pcs = copy_stack(r, pcs, npcs);
+	if (!mine->pcs) {
+		mine->npcs = 0;
+		r->err = -ENOMEM;
+	}
+	return mine;
+}
+
 void ppa_rows_subtract(struct ppa_rows *now, const struct ppa_rows *before)
 {
 	for (size_t i = 0; i < before->n && !now->err; i++) {
@@ -130,6 +174,10 @@ void ppa_rows_subtract(struct ppa_rows *now, const struct ppa_rows *before)
 
 void ppa_rows_free(struct ppa_rows *r)
 {
+	for (struct ppa_rows_copies *c = r->copies, *next; c; c = next) {
+		next = c->next;
+		ppa_vheap_free(c);
+	}
 	ppa_vheap_free(r->list);
 	ppa_vheap_free(r->places);
 	memset(r, 0, sizeof(*r));

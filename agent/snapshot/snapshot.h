@@ -70,6 +70,7 @@ enum ppa_form {
 	PPA_FORM_NONE,	     /* there is no text */
 	PPA_FORM_COUNT,	     /* "threadcreate profile: total 7", a count for each stack */
 	PPA_FORM_HEAP,	     /* "heap profile: 1: 2 [3: 4] @ heap/1048576"; inuse and alloc, sampled values */
+	PPA_FORM_THREADS,    /* "goroutine 22 [sleep]:", each by itself; see proto/threads.h */
 	PPA_FORM_CONTENTION, /* "--- contention:", nanoseconds and counts */
 };
 

@@ -89,6 +89,18 @@ void ppa_stack_take(uintptr_t caller, struct ppa_stack_here *out)
 		out->origin = origin_of(out->pcs, out->npcs);
 }
 
+void ppa_stack_add_leaf(struct ppa_stack_here *s, uintptr_t pc)
+{
+	struct buffer *b = s->buffer;
+
+	/* A stack of one frame, not walked, lies before the walk. */
+	if (!b || s->pcs <= b->walk.pcs)
+		return;
+	b->walk.pcs[s->pcs - b->walk.pcs - 1] = pc;
+	s->pcs--;
+	s->npcs++;
+}
+
 void ppa_stack_drop(struct ppa_stack_here *s)
 {
 	struct buffer *b = s->buffer;

@@ -21,6 +21,10 @@ struct ppa_stack_here {
 void ppa_stack_take(uintptr_t caller, struct ppa_stack_here *out) PPA_CTX_MALLOC;
 void ppa_stack_drop(struct ppa_stack_here *s) PPA_CTX_MALLOC;
 
+/* Put a frame below the leaf, if there is room (there is for one or two in place of the agent's own): code of a library
+ * that stays. Context: malloc. */
+void ppa_stack_add_leaf(struct ppa_stack_here *s, uintptr_t pc) PPA_CTX_MALLOC;
+
 /* Map the buffers, once. 0 or -ENOMEM. Context: init. */
 int ppa_stack_init(void) PPA_CTX_INIT;
 

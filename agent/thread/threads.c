@@ -88,6 +88,7 @@ struct ppa_thread *ppa_threads_reserve(void)
 	t->is_adopted = t->is_main = t->timer_failed = false;
 	t->stack_bytes = 0;
 	t->creator = NULL;
+	t->creator_tid = 0;
 	t->timer_id = -1;
 	atomic_store_explicit(&t->period_ns, 0, memory_order_relaxed);
 	atomic_store_explicit(&t->in_fork, false, memory_order_relaxed);

@@ -73,6 +73,7 @@ struct ppa_thread {
 	void *arg;
 	size_t stack_bytes;	  /* what the thread's attributes ask for; 0 if unknown */
 	struct ppa_site *creator; /* the stack that created it, NULL if unknown; read by server threads */
+	pid_t creator_tid;	  /* 0 if unknown; as above */
 
 	/* held by the claim */
 	int timer_id; /* kernel id, -1 none */

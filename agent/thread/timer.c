@@ -45,20 +45,22 @@ bool ppa_timer_unpack(uint64_t value, uint32_t *index, uint32_t *generation)
 	return value >> 48 == MAGIC;
 }
 
+int ppa_timer_make(pid_t tid, uint64_t value)
+{
+	struct kernel_sigevent ev = {
+		.value = value, .signo = ppa_signal_number(), .notify = NOTIFY_THREAD_ID, .tid = tid};
+	int id = -1;
+	long err = ppa_syscall(SYS_timer_create, ppa_sys_thread_clock(tid), (long)&ev, (long)&id, 0, 0, 0);
+
+	return err ? (int)err : id;
+}
+
 static int create(struct ppa_thread *t)
 {
-	struct kernel_sigevent ev = {0};
-	pid_t tid = atomic_load_explicit(&t->tid, memory_order_relaxed);
-	int id = -1;
-	long err;
+	int id = ppa_timer_make(atomic_load_explicit(&t->tid, memory_order_relaxed), pack(t));
 
-	ev.value = pack(t);
-	ev.signo = ppa_signal_number();
-	ev.notify = NOTIFY_THREAD_ID;
-	ev.tid = tid;
-	err = ppa_syscall(SYS_timer_create, ppa_sys_thread_clock(tid), (long)&ev, (long)&id, 0, 0, 0);
-	if (err)
-		return (int)err;
+	if (id < 0)
+		return id;
 	t->timer_id = id;
 	t->signal_generation = ppa_signal_generation();
 	return 0;
@@ -88,7 +90,7 @@ void ppa_timer_delete(struct ppa_thread *t)
 
 /* A signal takes 3.3 KiB of stack for its frame (AVX-512) and up to 1.5 for our handler. glibc allows no stack this small,
  * musl's least is 2 KiB, on which no handler at all could run. */
-static bool is_stack_too_small(const struct ppa_thread *t)
+bool ppa_timer_is_stack_too_small(const struct ppa_thread *t)
 {
 	return t->stack_bytes && t->stack_bytes < STACK_BYTES_MIN;
 }
@@ -117,7 +119,7 @@ void ppa_timer_set(struct ppa_thread *t, uint64_t period_ns)
 			arm(t, period_ns);
 		return;
 	}
-	if (is_stack_too_small(t)) {
+	if (ppa_timer_is_stack_too_small(t)) {
 		if (!t->timer_failed)
 			ppa_stat_add(PPA_STAT_TIMER_FAILED, 1);
 		t->timer_failed = true;

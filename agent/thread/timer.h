@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "agent/base/attr.h"
 
@@ -22,6 +23,12 @@ enum { PPA_TIMER_GENERATION_MASK = 0xffff };
  * timer_failed set, and is counted once. Context: any. */
 void ppa_timer_set(struct ppa_thread *t, uint64_t period_ns) PPA_CTX_ANY;
 void ppa_timer_delete(struct ppa_thread *t) PPA_CTX_ANY;
+
+/* A kernel timer on the CPU clock of tid that sends our signal with value to tid; its id or -errno. Context: any. */
+int ppa_timer_make(pid_t tid, uint64_t value) PPA_CTX_ANY;
+
+/* Is there no room on t's stack for a signal's frame and our handler? Context: any. */
+bool ppa_timer_is_stack_too_small(const struct ppa_thread *t) PPA_CTX_ANY;
 
 /* The last errno of a failed timer_create, 0 if none failed since the last call. Context: server. */
 int ppa_timer_last_error(void) PPA_CTX_SERVER;

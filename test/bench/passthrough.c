@@ -8,6 +8,7 @@
  * allocator's functions, resolved first, need no early blocks of their own as the agent has. */
 #include <dlfcn.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdarg.h>
@@ -59,7 +60,18 @@
 	X(posix_spawnp)                                                                                                \
 	X(dlopen)                                                                                                      \
 	X(dlmopen)                                                                                                     \
-	X(dlclose)
+	X(dlclose)                                                                                                     \
+	X(pthread_mutex_lock)                                                                                          \
+	X(pthread_mutex_timedlock)                                                                                     \
+	X(pthread_mutex_unlock)                                                                                        \
+	X(pthread_rwlock_rdlock)                                                                                       \
+	X(pthread_rwlock_wrlock)                                                                                       \
+	X(pthread_rwlock_unlock)                                                                                       \
+	X(pthread_cond_wait)                                                                                           \
+	X(pthread_cond_timedwait)                                                                                      \
+	X(pthread_join)                                                                                                \
+	X(sem_wait)                                                                                                    \
+	X(sem_timedwait)
 
 #define INDEX(name) name##_,
 enum { NAMES(INDEX) COUNT };
@@ -138,6 +150,18 @@ PASS(int, posix_spawnp,
 PASS(void *, dlopen, (const char *file, int mode), (file, mode))
 PASS(void *, dlmopen, (Lmid_t space, const char *file, int mode), (space, file, mode))
 PASS(int, dlclose, (void *handle), (handle))
+
+PASS(int, pthread_mutex_lock, (pthread_mutex_t * m), (m))
+PASS(int, pthread_mutex_timedlock, (pthread_mutex_t * m, const struct timespec *t), (m, t))
+PASS(int, pthread_mutex_unlock, (pthread_mutex_t * m), (m))
+PASS(int, pthread_rwlock_rdlock, (pthread_rwlock_t * l), (l))
+PASS(int, pthread_rwlock_wrlock, (pthread_rwlock_t * l), (l))
+PASS(int, pthread_rwlock_unlock, (pthread_rwlock_t * l), (l))
+PASS(int, pthread_cond_wait, (pthread_cond_t * c, pthread_mutex_t *m), (c, m))
+PASS(int, pthread_cond_timedwait, (pthread_cond_t * c, pthread_mutex_t *m, const struct timespec *t), (c, m, t))
+PASS(int, pthread_join, (pthread_t t, void **result), (t, result))
+PASS(int, sem_wait, (sem_t * s), (s))
+PASS(int, sem_timedwait, (sem_t * s, const struct timespec *t), (s, t))
 
 EXPORT void free_sized(void *p, size_t size)
 {

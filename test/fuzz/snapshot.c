@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// link: proto/pprof.c proto/gzip.c proto/sink.c proto/strtab.c proto/utf8.c test/fakes/vheap.c @nanopb @zlib
+// link: proto/pprof.c proto/text.c proto/threads.c proto/sound.c proto/gzip.c proto/sink.c proto/strtab.c proto/utf8.c test/fakes/vheap.c @nanopb @zlib
 /* Promise: whatever a snapshot holds, the encoder either refuses it or writes a file that gunzips
  * and parses, in which ids count from 1, references lead somewhere, every sample has as many values
  * as there are types, and strings are UTF-8 with "" first. Memory that runs out half-way is an
- * error and no leak.
+ * error and no leak. The text form has a line for each sample, and no name breaks a line.
  *
  * The parser below is a reading of the format on its own: it shares no code with the encoder but
  * the UTF-8 check. */
@@ -16,6 +16,7 @@
 #include "agent/snapshot/snapshot.h"
 #include "proto/pprof.h"
 #include "proto/sink.h"
+#include "proto/text.h"
 #include "proto/utf8.h"
 #include "test/fakes/vheap.h"
 
@@ -128,7 +129,7 @@ static void build_code(struct ppa_snapshot *s)
 	for (size_t i = 0; i < s->nlocations; i++)
 		in.locations[i] =
 			(struct ppa_location){take(8), take(1) & 1 ? PPA_SNAPSHOT_NO_MAPPING : take_index(s->nmappings),
-					      take_index(s->nlines), (uint32_t)take(1) % 4};
+					      take_index(s->nlines), (uint32_t)take(1) % 4, take(8)};
 	s->mappings = exact(in.mappings, s->nmappings, sizeof(*in.mappings));
 	s->functions = exact(in.functions, s->nfunctions, sizeof(*in.functions));
 	s->lines = exact(in.lines, s->nlines, sizeof(*in.lines));
@@ -355,8 +356,24 @@ static void read_file(const struct ppa_sink *file, const struct ppa_snapshot *s)
 		seen.sample_types == s->nsample_types);
 }
 
+/* A record for each sample, and lines that a reader of lines can take. */
+static void check_text(const struct ppa_sink *text, const struct ppa_snapshot *s)
+{
+	size_t records = 0;
+
+	for (size_t i = 0; i < text->len; i++) {
+		REQUIRE(text->bytes[i] != 0);
+		if (!s->text_tail)
+			REQUIRE(text->bytes[i] >= ' ' || text->bytes[i] == '\n' || text->bytes[i] == '\t');
+		records += i > 1 && text->bytes[i] == '@' && text->bytes[i - 1] == ' ' &&
+			   (i + 1 == text->len || text->bytes[i + 1] == ' ' || text->bytes[i + 1] == '\n');
+	}
+	REQUIRE(records >= s->nsamples);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+	static const enum ppa_form forms[] = {PPA_FORM_NONE, PPA_FORM_COUNT, PPA_FORM_HEAP, PPA_FORM_CONTENTION};
 	struct ppa_sink out;
 	int err;
 
@@ -372,6 +389,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	fake_vheap_budget = -1;
 	if (err == 0)
 		read_file(&out, &in.s);
+	ppa_sink_free(&out);
+	in.s.form = forms[take(1) % (sizeof(forms) / sizeof(*forms))];
+	in.s.text_tail = take_text();
+	REQUIRE(ppa_text_encode(&in.s, &out) == (err == -22 || in.s.form == PPA_FORM_NONE ? -22 : 0));
+	if (out.len)
+		check_text(&out, &in.s);
 	ppa_sink_free(&out);
 	REQUIRE(fake_vheap_live == 0);
 	while (in.ncopies)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// link: proto/pprof.c proto/gzip.c proto/sink.c proto/strtab.c proto/utf8.c test/fakes/vheap.c @nanopb @zlib
+// link: proto/pprof.c proto/sound.c proto/gzip.c proto/sink.c proto/strtab.c proto/utf8.c test/fakes/vheap.c @nanopb @zlib
 /* Promise: every field of a snapshot arrives where profile.proto has it (protoc reads it back and
  * test/golden/ says what it must see).
  * Promise: ids count from 1 in order, string 0 is "", stacks are leaf first; unset is not sent.
@@ -35,9 +35,9 @@ static const struct ppa_function functions[] = {
 };
 static const struct ppa_line lines[] = {{0, 15}, {1, 7}, {2, 0}, {3, 0}};
 static const struct ppa_location locations[] = {
-	{0x400123, 0, 0, 2}, /* spin, inlined into main */
-	{0x7f0000002000, 1, 2, 1},
-	{UINT64_MAX, PPA_SNAPSHOT_NO_MAPPING, 3, 1},
+	{0x400123, 0, 0, 2, 0x400100}, /* spin, inlined into main */
+	{0x7f0000002000, 1, 2, 1, 0},
+	{UINT64_MAX, PPA_SNAPSHOT_NO_MAPPING, 3, 1, 0},
 };
 static const uint32_t stack_locs[] = {1, 0, 2, 0};
 static const struct ppa_label labels[] = {
@@ -206,7 +206,7 @@ static void an_index_past_the_end_is_refused(void **state)
 	struct ppa_snapshot s = one_of_everything();
 	struct ppa_snap_sample far_stack = {3, 2, 0, 0, {0}}, far_label = {0, 0, 5, 1, {0}};
 	struct ppa_snap_sample wraps = {4, UINT32_MAX, 0, 0, {0}};
-	struct ppa_location far_line = {1, 0, 4, 1}, far_mapping = {1, 2, 0, 1};
+	struct ppa_location far_line = {1, 0, 4, 1, 0}, far_mapping = {1, 2, 0, 1, 0};
 	struct ppa_line far_function = {4, 0};
 	uint32_t far_loc = 3;
 
@@ -301,7 +301,7 @@ static void a_large_profile_is_whole(void **state)
 		snprintf(name[i], sizeof(name[i]), "name_%u", i);
 		f[i] = (struct ppa_function){name[i], name[i], "", 0};
 		l[i] = (struct ppa_line){i, 0};
-		loc[i] = (struct ppa_location){0x400000 + i, 0, i, 1};
+		loc[i] = (struct ppa_location){0x400000 + i, 0, i, 1, 0};
 		sample[i] = (struct ppa_snap_sample){i * DEPTH, DEPTH, 0, 0, {1, 10000000}};
 		for (uint32_t j = 0; j < DEPTH; j++)
 			stack[i * DEPTH + j] = (i * 31 + j * 17) % N;

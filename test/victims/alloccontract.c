@@ -74,25 +74,35 @@ static void errno_of_failure(void)
 	free(p);
 }
 
+/* Nothing is freed in between: what a freed block leaves behind depends on its neighbours, and those on libc's own
+ * blocks. */
 static void sizes(void)
 {
-	for (size_t n = 0; n < 200000; n = n * 5 / 4 + 1) {
+	enum { MANY = 60 };
+	static unsigned char *blocks[3][MANY];
+	int i = 0;
+
+	for (size_t n = 0; n < 200000 && i < MANY; n = n * 5 / 4 + 1, i++) {
 		unsigned char *p = malloc(n), *c = calloc(1, n), *a = aligned_alloc(64, (n + 63) & ~(size_t)63);
 		int zero = 1;
 
-		for (size_t i = 0; i < n; i++)
-			zero &= c[i] == 0;
-		printf("%zu: usable %zu %zu %zu, aligned %d %d %d, zero %d\n", n, malloc_usable_size(p),
-		       malloc_usable_size(c), malloc_usable_size(a), (uintptr_t)p % 16 == 0, (uintptr_t)c % 16 == 0,
-		       (uintptr_t)a % 64 == 0, zero);
+		for (size_t k = 0; k < n; k++)
+			zero &= c[k] == 0;
+		victim_check(malloc_usable_size(a) >= n, "usable size of an aligned block");
+		printf("%zu: usable %zu %zu, aligned %d %d %d, zero %d\n", n, malloc_usable_size(p),
+		       malloc_usable_size(c), (uintptr_t)p % 16 == 0, (uintptr_t)c % 16 == 0, (uintptr_t)a % 64 == 0,
+		       zero);
 		memset(p, 7, malloc_usable_size(p));
 		memset(c, 7, malloc_usable_size(c));
 		memset(a, 7, malloc_usable_size(a));
 		p = realloc(p, 2 * n + 1);
-		printf("resized: usable %zu, contents %d\n", malloc_usable_size(p),
-		       n == 0 || (p[0] == 7 && p[n - 1] == 7));
-		free(c), free(a), free(p);
+		printf("resized: contents %d\n",
+		       malloc_usable_size(p) > 2 * n && (n == 0 || (p[0] == 7 && p[n - 1] == 7)));
+		blocks[0][i] = p, blocks[1][i] = c, blocks[2][i] = a;
 	}
+	while (i--)
+		for (int k = 0; k < 3; k++)
+			free(blocks[k][i]);
 	printf("usable size of NULL %zu\n", malloc_usable_size(NULL));
 	for (size_t align = 8; align <= 1 << 20; align *= 2) {
 		void *p = memalign(align, 10), *q = NULL;
@@ -173,9 +183,9 @@ int main(int argc, char **argv)
 	pthread_t t;
 
 	victim_gate();
+	sizes();
 	errno_of_success();
 	errno_of_failure();
-	sizes();
 	existing();
 	victim_check(!pthread_create(&t, NULL, in_a_thread, NULL), "pthread_create");
 	pthread_join(t, NULL);

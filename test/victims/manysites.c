@@ -36,7 +36,8 @@ __attribute__((noinline)) static void *down(unsigned path, int level)
 #define THIRTYTWO(name) SIXTEEN(name##0) SIXTEEN(name##1)
 #define SIXTYFOUR(name) THIRTYTWO(name##0) THIRTYTWO(name##1)
 #define LOT(name) SIXTYFOUR(name##0) SIXTYFOUR(name##1)
-#define ALL(name) LOT(name##0) LOT(name##1) LOT(name##2) LOT(name##3) LOT(name##4) LOT(name##5) LOT(name##6) LOT(name##7)
+#define ALL(name)                                                                                                      \
+	LOT(name##0) LOT(name##1) LOT(name##2) LOT(name##3) LOT(name##4) LOT(name##5) LOT(name##6) LOT(name##7)
 ALL(step_)
 
 #undef ONE

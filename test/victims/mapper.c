@@ -212,7 +212,7 @@ VICTIM_NOINLINE static void *of_a_thread(size_t len)
 
 VICTIM_NOINLINE static void *kept_by_a_thread(size_t len)
 {
-	void *p = mmap(NULL, len, RW, ANON, -1, 0);
+	void *p = mmap(NULL, len, PROT_READ, ANON, -1, 0);
 
 	VICTIM_NO_TAIL_CALL();
 	return p;

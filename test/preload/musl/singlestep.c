@@ -192,6 +192,13 @@ static __attribute__((noinline)) void more(char *text, size_t bytes)
 	sscanf(text, "%*s %*d %*[a-z]");
 }
 
+/* As the frames of libc between two that need the frame pointer. */
+static __attribute__((noinline)) void print(char *text, size_t bytes)
+{
+	for (int i = 0; i < 3; i++)
+		snprintf(text, bytes, "%d %s %f %g", i, "text", i * 1.1, i * 1e100);
+}
+
 static __attribute__((noinline)) void work(void)
 {
 	static int numbers[NUMBERS];
@@ -212,6 +219,7 @@ static __attribute__((noinline)) void work(void)
 	f = fopen("/proc/self/maps", "r");
 	if (f && fgets(text, sizeof(text), f))
 		fclose(f);
+	print(text, sizeof(text));
 	more(text, sizeof(text));
 	__asm__ volatile("" : : : "memory");
 }

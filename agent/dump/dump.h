@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A dump: every thread of the target at about one moment, with its name, what it does and its stack. Sleepers are read
+ * from outside, runners asked (see thread/ask.h); nobody is woken or stopped, so the picture is one of each thread, not
+ * one of all at the same instant. */
+#ifndef PPA_DUMP_DUMP_H
+#define PPA_DUMP_DUMP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "agent/base/attr.h"
+#include "agent/thread/threads.h"
+
+struct ppa_site;
+
+enum { PPA_DUMP_NAME_BYTES = 16, PPA_DUMP_STATE_BYTES = 64 };
+
+struct ppa_dump_thread {
+	pid_t tid;
+	char name[PPA_DUMP_NAME_BYTES];	  /* zero-padded */
+	char state[PPA_DUMP_STATE_BYTES]; /* for people; empty unless asked for */
+	uint64_t asleep_ns;		  /* for how long at least; 0 if unknown */
+	const struct ppa_site *creator;	  /* NULL if unknown */
+	pid_t creator_tid;		  /* 0 if unknown */
+	bool is_main;
+	size_t first_pc; /* index into the dump's pcs, leaf first; by the address rule of profile.proto */
+	uint32_t npcs;	 /* at least 1: where there is no stack, a marker */
+	/* while the dump is made */
+	struct ppa_thread *slot;
+	int question; /* of ask.h, -1: none */
+};
+
+struct ppa_dump {
+	struct ppa_dump_thread *threads;
+	size_t nthreads, threads_cap;
+	uintptr_t *pcs;
+	size_t npcs, pcs_cap;
+	size_t nours;	    /* threads of the agent, left out */
+	size_t nunanswered; /* threads that ran and did not answer in time */
+	size_t nunreadable; /* sleepers that the kernel shows nothing of */
+	size_t nincomplete; /* stacks that do not reach the thread's start */
+	uint64_t took_ns;
+	int err; /* 0 or -errno; what could not be had is missing */
+};
+
+/* Take one. with_states: find out what each thread waits for, too, which takes longer. Module table and unwinder are
+ * ready. To be given to ppa_dump_free also after an error. Context: server; waits for another dump to end. */
+int ppa_dump_take(bool with_states, struct ppa_dump *out) PPA_CTX_SERVER;
+void ppa_dump_free(struct ppa_dump *d) PPA_CTX_SERVER;
+
+/* How many threads the target has. Context: server. */
+uint64_t ppa_dump_count(void) PPA_CTX_SERVER;
+
+/* Context: child. */
+void ppa_dump_reset(void) PPA_CTX_CHILD;
+
+#endif

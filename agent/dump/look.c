@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/dump/look.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "agent/thread/parked.h"
+
+enum { TRIES = 4, LINE_BYTES = 256, PATH_BYTES = 64 };
+
+/* This library's own text, from the linker. */
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+extern const char _end[] __attribute__((visibility("hidden")));
+
+long ppa_look_file(int dir, pid_t tid, const char *name, char *buf, size_t cap)
+{
+	char path[PATH_BYTES];
+	long n;
+	int fd;
+
+	snprintf(path, sizeof(path), "%d/%s", tid, name);
+	fd = (int)ppa_syscall(SYS_openat, dir, (long)path, O_RDONLY | O_CLOEXEC, 0, 0, 0);
+	if (fd < 0)
+		return fd;
+	n = ppa_syscall(SYS_read, fd, (long)buf, (long)(cap - 1), 0, 0, 0);
+	ppa_sys_close(fd);
+	buf[n > 0 ? n : 0] = '\0';
+	return n;
+}
+
+static const char *parse_hex(const char *s, uintptr_t *out)
+{
+	*out = 0;
+	while (*s == ' ')
+		s++;
+	if (s[0] == '0' && s[1] == 'x')
+		s += 2;
+	for (;; s++) {
+		unsigned digit = *s >= '0' && *s <= '9'	  ? (unsigned)(*s - '0')
+				 : *s >= 'a' && *s <= 'f' ? (unsigned)(*s - 'a') + 10
+							  : 16;
+
+		if (digit == 16)
+			return s;
+		*out = *out << 4 | digit;
+	}
+}
+
+/* "running", "-1 SP PC", or "NUMBER ARG1 ... ARG6 SP PC"; only the number is decimal. */
+static void parse(const char *s, struct ppa_look *out)
+{
+	uintptr_t unused;
+
+	out->kind = PPA_LOOK_RUNNING;
+	if (*s != '-' && (*s < '0' || *s > '9'))
+		return;
+	out->syscall_nr = *s == '-' ? -1 : 0;
+	for (s += *s == '-'; *s >= '0' && *s <= '9'; s++)
+		if (out->syscall_nr >= 0)
+			out->syscall_nr = out->syscall_nr * 10 + (*s - '0');
+	for (int i = 0; out->syscall_nr >= 0 && i < 6; i++)
+		s = parse_hex(s, &unused);
+	s = parse_hex(s, &out->sp);
+	parse_hex(s, &out->pc);
+	out->kind = out->sp && out->pc ? PPA_LOOK_ASLEEP : PPA_LOOK_UNREADABLE;
+}
+
+static void walk(const struct ppa_look *look, const struct ppa_thread *t, struct ppa_unwind_buf *buf)
+{
+	struct ppa_sleeper s = {.pc = look->pc, .sp = look->sp};
+	struct ppa_parked_copy parked;
+
+	if (t && ppa_parked_read(t, &parked) && parked.sp > look->sp) {
+		s.anchor_sp = parked.sp;
+		s.text_lo = (uintptr_t)__ehdr_start;
+		s.text_hi = (uintptr_t)_end;
+		memcpy(s.saved, parked.regs, sizeof(s.saved));
+	}
+	ppa_unwind_asleep(&s, buf);
+}
+
+static void look_once(int dir, pid_t tid, const struct ppa_thread *t, struct ppa_look *out, struct ppa_unwind_buf *buf)
+{
+	char line[LINE_BYTES];
+	long n = ppa_look_file(dir, tid, "syscall", line, sizeof(line));
+
+	if (n == -ENOENT || n == -ESRCH) {
+		out->kind = PPA_LOOK_GONE;
+	} else if (n <= 0) {
+		out->kind = PPA_LOOK_UNREADABLE;
+	} else {
+		parse(line, out);
+		if (out->kind == PPA_LOOK_ASLEEP)
+			walk(out, t, buf);
+	}
+}
+
+void ppa_look(int dir, pid_t tid, const struct ppa_thread *t, struct ppa_look *out, struct ppa_unwind_buf *buf)
+{
+	for (int i = 0; i < TRIES; i++) {
+		out->cpu_ns = ppa_look_clock(tid);
+		look_once(dir, tid, t, out, buf);
+		if (out->kind != PPA_LOOK_ASLEEP || ppa_look_clock(tid) == out->cpu_ns)
+			return;
+	}
+	out->kind = PPA_LOOK_RUNNING;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A look at one thread of this process from outside, which it does not notice: does it sleep, in which system call, and
+ * on which stack? From /proc/self/task/TID/syscall and bounded reads of its stack.
+ *
+ * Whether a thread slept all the time is told by its CPU clock, which counts nanoseconds and stands still exactly then:
+ * what was read between two equal readings belongs together. */
+#ifndef PPA_DUMP_LOOK_H
+#define PPA_DUMP_LOOK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "agent/base/attr.h"
+#include "unwind/unwind.h"
+
+struct ppa_thread;
+
+enum ppa_look_kind {
+	PPA_LOOK_GONE,	     /* it has ended */
+	PPA_LOOK_RUNNING,    /* or is about to */
+	PPA_LOOK_ASLEEP,     /* everything is known */
+	PPA_LOOK_UNREADABLE, /* the kernel does not say */
+};
+
+struct ppa_look {
+	enum ppa_look_kind kind;
+	uint64_t cpu_ns; /* of its CPU clock at this look */
+	/* of a sleeper */
+	long syscall_nr; /* -1: none, it waits for a page or is stopped */
+	uintptr_t pc, sp;
+};
+
+/* The CPU clock of a thread; 0: it has ended. Context: server. */
+static inline uint64_t ppa_look_clock(pid_t tid) PPA_CTX_SERVER;
+
+/* Look, and walk the stack of a sleeper into buf. dir: /proc/self/task; t: its slot, NULL if it has none. A thread that
+ * moves whenever it is looked at is taken for a running one. Context: server. */
+void ppa_look(int dir, pid_t tid, const struct ppa_thread *t, struct ppa_look *out,
+	      struct ppa_unwind_buf *buf) PPA_CTX_SERVER;
+
+/* Read /proc/self/task/TID/name into buf, terminated; its length, or -errno. Context: server. */
+long ppa_look_file(int dir, pid_t tid, const char *name, char *buf, size_t cap) PPA_CTX_SERVER;
+
+/* ---- inline part ---- */
+
+#include "agent/base/sys.h"
+
+static inline uint64_t ppa_look_clock(pid_t tid)
+{
+	return ppa_sys_clock_ns(ppa_sys_thread_clock(tid));
+}
+
+#endif

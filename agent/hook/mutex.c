@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Mutexes of every kind. Off, or on and uncontended, a hook is one look and a jump to the genuine function:
+ *
+ *   lock    is the mutex's word 0? Then it is free, and who asks for it gets it. (Should somebody take it just now, one
+ *           short wait goes unmeasured.) Otherwise try it: only EBUSY means waiting, every other answer is the answer,
+ *           EOWNERDEAD and a recursive lock included, because the lock is held by then
+ *   unlock  does anybody wait for a lock like this one?
+ *
+ * trylock never waits and is left alone. A wait that fails at once (EDEADLK) is none. The innermost unlock of a recursive
+ * mutex alone releases it. */
+#include <errno.h>
+#include <pthread.h>
+
+#include "agent/base/self.h"
+#include "agent/hook/lock_real.h"
+#include "agent/lock/contention.h"
+#include "agent/thread/parked.h"
+
+#define CALLER ((uintptr_t)__builtin_return_address(0))
+#define SLOW __attribute__((noinline, cold))
+
+extern const char *gnu_get_libc_version(void) __attribute__((weak));
+
+/* ---- lock ---- */
+
+static enum ppa_wait_outcome outcome_of(int err)
+{
+	switch (err) {
+	case 0:
+	case EOWNERDEAD:
+		return PPA_WAIT_GOT;
+	case ETIMEDOUT:
+		return PPA_WAIT_VAIN;
+	default:
+		return PPA_WAIT_REFUSED;
+	}
+}
+
+/* Both are wrong at worst about what is measured. */
+static inline bool looks_taken(const pthread_mutex_t *m)
+{
+	uint32_t word = *(const volatile uint32_t *)((const char *)m + ppa_lock_table.word);
+
+	return (word & atomic_load_explicit(&ppa_contention_mask, memory_order_relaxed)) != 0;
+}
+
+static SLOW int lock_taken(pthread_mutex_t *m, uintptr_t caller)
+{
+	const struct ppa_lock_real *real = ppa_lock_real();
+	struct ppa_wait w;
+	int err;
+
+	PPA_WAIT_MAY_UNWIND();
+	if (ppa_self.is_ours)
+		return real->mutex_lock(m);
+	err = real->mutex_trylock(m);
+	if (err != EBUSY)
+		return err;
+	ppa_wait_begin(&w, m);
+	ppa_parked_enter(PPA_PARKED_MUTEX, m, w.begin_ns);
+	err = real->mutex_lock(m);
+	ppa_parked_leave();
+	ppa_wait_end(&w, outcome_of(err), (uintptr_t)real->mutex_lock, caller);
+	return err;
+}
+
+PPA_EXPORT int pthread_mutex_lock(pthread_mutex_t *m)
+{
+	if (ppa_unlikely(looks_taken(m)))
+		return lock_taken(m, CALLER);
+	return ppa_lock_table.mutex_lock(m);
+}
+
+static SLOW int timedlock_taken(pthread_mutex_t *m, const struct timespec *at, uintptr_t caller)
+{
+	const struct ppa_lock_real *real = ppa_lock_real();
+	struct ppa_wait w;
+	int err;
+
+	PPA_WAIT_MAY_UNWIND();
+	if (ppa_self.is_ours)
+		return real->mutex_timedlock(m, at);
+	err = real->mutex_trylock(m);
+	if (err != EBUSY)
+		return err;
+	ppa_wait_begin(&w, m);
+	ppa_parked_enter(PPA_PARKED_MUTEX, m, w.begin_ns);
+	err = real->mutex_timedlock(m, at);
+	ppa_parked_leave();
+	ppa_wait_end(&w, outcome_of(err), (uintptr_t)real->mutex_timedlock, caller);
+	return err;
+}
+
+PPA_EXPORT int pthread_mutex_timedlock(pthread_mutex_t *restrict m, const struct timespec *restrict at)
+{
+	if (ppa_unlikely(looks_taken(m)))
+		return timedlock_taken(m, at, CALLER);
+	return ppa_lock_real()->mutex_timedlock(m, at);
+}
+
+static SLOW int clocklock_taken(pthread_mutex_t *m, clockid_t clock, const struct timespec *at, uintptr_t caller)
+{
+	const struct ppa_lock_real *real = ppa_lock_real();
+	struct ppa_wait w;
+	int err;
+
+	PPA_WAIT_MAY_UNWIND();
+	/* A clock that it does not know is refused before the lock is tried. */
+	if (ppa_self.is_ours || (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC))
+		return real->mutex_clocklock(m, clock, at);
+	err = real->mutex_trylock(m);
+	if (err != EBUSY)
+		return err;
+	ppa_wait_begin(&w, m);
+	ppa_parked_enter(PPA_PARKED_MUTEX, m, w.begin_ns);
+	err = real->mutex_clocklock(m, clock, at);
+	ppa_parked_leave();
+	ppa_wait_end(&w, outcome_of(err), (uintptr_t)real->mutex_clocklock, caller);
+	return err;
+}
+
+PPA_EXPORT int pthread_mutex_clocklock(pthread_mutex_t *restrict m, clockid_t clock, const struct timespec *restrict at)
+{
+	if (ppa_unlikely(looks_taken(m)))
+		return clocklock_taken(m, clock, at, CALLER);
+	return ppa_lock_real()->mutex_clocklock(m, clock, at);
+}
+
+/* ---- unlock ---- */
+
+/* Only about what is measured, as above: the layouts are part of either libc's ABI. */
+static bool stays_locked(const pthread_mutex_t *m)
+{
+	const int *words = (const int *)m;
+	enum { KIND_MASK = 3, RECURSIVE = 1 };
+
+	if (gnu_get_libc_version) {
+#ifdef __GLIBC__
+		return (m->__data.__kind & KIND_MASK) == PTHREAD_MUTEX_RECURSIVE && m->__data.__count > 1;
+#endif
+	}
+	/* musl: type, lock, then waiters and the count of further locks. */
+	return (words[0] & KIND_MASK) == RECURSIVE && words[5] > 0;
+}
+
+static SLOW int unlock_watched(pthread_mutex_t *m, uintptr_t caller)
+{
+	const struct ppa_lock_real *real = ppa_lock_real();
+	struct ppa_releasing r;
+	bool is_kept = !stays_locked(m) && ppa_release_begin(&r, m);
+	int err = real->mutex_unlock(m);
+
+	if (is_kept)
+		ppa_release_end(&r, !err, (uintptr_t)real->mutex_unlock, caller);
+	return err;
+}
+
+PPA_EXPORT int pthread_mutex_unlock(pthread_mutex_t *m)
+{
+	if (ppa_unlikely(ppa_contended_is_watched(m)))
+		return unlock_watched(m, CALLER);
+	return ppa_lock_table.mutex_unlock(m);
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proto/threads.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/snapshot/snapshot.h"
+#include "proto/sink.h"
+
+enum { LINE_MAX = 160 };
+
+struct printing {
+	const struct ppa_snapshot *s;
+	struct ppa_sink *out;
+};
+
+static void PPA_PRINTF(2, 3) put(const struct printing *p, const char *fmt, ...)
+{
+	char line[LINE_MAX];
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	if (n > 0)
+		ppa_sink_write(p->out, line, (size_t)n < sizeof(line) ? (size_t)n : sizeof(line) - 1);
+}
+
+static void put_text(const struct printing *p, const char *text)
+{
+	ppa_sink_write(p->out, text, strlen(text));
+}
+
+/* In quotes, with what would not read well escaped. */
+static void put_quoted(const struct printing *p, const char *text)
+{
+	put_text(p, "\"");
+	for (; *text; text++) {
+		unsigned char c = (unsigned char)*text;
+
+		if (c < ' ' || c > '~' || c == '"' || c == '\\')
+			put(p, "\\x%02x", c);
+		else
+			ppa_sink_write(p->out, text, 1);
+	}
+	put_text(p, "\"");
+}
+
+static const struct ppa_label *label(const struct printing *p, const struct ppa_snap_sample *sample, const char *key)
+{
+	for (uint32_t i = 0; i < sample->nlabels; i++) {
+		const struct ppa_label *l = &p->s->labels[sample->first_label + i];
+
+		if (strcmp(l->key, key) == 0)
+			return l;
+	}
+	return NULL;
+}
+
+static const struct ppa_location *location(const struct printing *p, const struct ppa_snap_sample *sample, uint32_t i)
+{
+	return &p->s->locations[p->s->stack_locs[sample->first_loc + i]];
+}
+
+static const struct ppa_function *function(const struct printing *p, const struct ppa_location *l, uint32_t line)
+{
+	return &p->s->functions[p->s->lines[l->first_line + line].function];
+}
+
+/* The second line of a frame: where its code is. */
+static void put_place(const struct printing *p, const struct ppa_location *l, uint32_t line)
+{
+	const struct ppa_function *f = function(p, l, line);
+
+	put_text(p, "\t");
+	if (*f->filename) {
+		put_text(p, f->filename);
+		put(p, ":%" PRId64, p->s->lines[l->first_line + line].line);
+	} else if (l->mapping != PPA_SNAPSHOT_NO_MAPPING) {
+		put_text(p, p->s->mappings[l->mapping].filename);
+	} else {
+		put_text(p, "?");
+	}
+	if (l->entry && line + 1 == l->nlines)
+		put(p, " +0x%" PRIx64, l->address - l->entry);
+	put_text(p, "\n");
+}
+
+static void put_frames(const struct printing *p, const struct ppa_snap_sample *sample)
+{
+	for (uint32_t i = 0; i < sample->nlocs; i++) {
+		const struct ppa_location *l = location(p, sample, i);
+
+		for (uint32_t k = 0; k < l->nlines; k++) {
+			put_text(p, function(p, l, k)->name);
+			put_text(p, "(...)\n");
+			put_place(p, l, k);
+		}
+	}
+}
+
+/* std::thread and Rust's std stand between the creator and pthread_create, and say nothing. */
+static bool is_cover(const char *name)
+{
+	return strncmp(name, "std::", 5) == 0 || strncmp(name, "<std::", 6) == 0 || strncmp(name, "<alloc::", 8) == 0 ||
+	       strncmp(name, "__gthread", 9) == 0;
+}
+
+static void put_creator(const struct printing *p, const struct ppa_snap_sample *sample, int64_t tid)
+{
+	uint32_t i = 0;
+
+	while (i + 1 < sample->nlocs && is_cover(function(p, location(p, sample, i), 0)->name))
+		i++;
+	put_text(p, "created by ");
+	put_text(p, function(p, location(p, sample, i), 0)->name);
+	if (tid)
+		put(p, " in goroutine %" PRId64, tid);
+	put_text(p, "\n");
+	put_place(p, location(p, sample, i), 0);
+}
+
+static void put_head(const struct printing *p, const struct ppa_snap_sample *sample)
+{
+	const struct ppa_label *tid = label(p, sample, "tid"), *state = label(p, sample, "state");
+	const struct ppa_label *minutes = label(p, sample, "minutes"), *name = label(p, sample, "name");
+
+	put(p, "goroutine %" PRId64 " [%s", tid ? tid->num : 0, state && state->str ? state->str : "?");
+	if (minutes && minutes->num)
+		put(p, ", %" PRId64 " minutes", minutes->num);
+	if (name && name->str && *name->str) {
+		put_text(p, ", ");
+		put_quoted(p, name->str);
+	}
+	put_text(p, "]:\n");
+}
+
+int ppa_threads_encode(const struct ppa_snapshot *s, struct ppa_sink *out)
+{
+	struct printing p = {s, out};
+
+	for (size_t i = 0; i < s->nsamples; i++) {
+		const struct ppa_snap_sample *sample = &s->samples[i];
+
+		put_head(&p, sample);
+		put_frames(&p, sample);
+		if (i + 1 < s->nsamples && label(&p, sample + 1, "created_by")) {
+			put_creator(&p, sample + 1, label(&p, sample + 1, "created_by")->num);
+			i++;
+		}
+		put_text(&p, "\n");
+	}
+	for (size_t i = 0; i < s->ncomments; i++) {
+		put_text(&p, "# ");
+		put_text(&p, s->comments[i]);
+		put_text(&p, "\n");
+	}
+	return out->err;
+}

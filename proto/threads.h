@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Threads one by one, as Go prints them with debug=2 and in a panic: for people, and for tools that read such dumps.
+ *
+ * The snapshot has a sample for each thread, with labels tid, state, minutes and name; behind it, where it is known, one
+ * for the stack that created it, with the label created_by: the creator's tid, or 0. */
+#ifndef PPA_PROTO_THREADS_H
+#define PPA_PROTO_THREADS_H
+
+#include "agent/base/attr.h"
+
+struct ppa_sink;
+struct ppa_snapshot;
+
+/* Append the text to *out. 0 or -ENOMEM (also sticky in the sink). Context: server. */
+int ppa_threads_encode(const struct ppa_snapshot *s, struct ppa_sink *out) PPA_CTX_SERVER;
+
+#endif

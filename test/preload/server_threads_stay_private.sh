@@ -1,0 +1,102 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Promise: whatever is asked of it, the agent's threads never call the target's malloc family, sigaction, names service,
+# time zone, locale, environment, stdio, directory streams or anything else that has state in the target. A library
+# preloaded behind the agent counts (test/preload/audit).
+
+# How often libc may call the target's calloc for each thread the agent creates (its table of thread-local storage).
+CALLS_A_THREAD=${CALLS_A_THREAD:-0}
+
+. test/lib.sh
+need gcc curl
+gcc -shared -fPIC -O1 -Wall -fno-builtin -o "$TMP/audit.so" test/preload/audit/audit.c test/preload/audit/counted.c -ldl 2>"$TMP/log" ||
+	fail "cannot compile the audit: $(head -5 "$TMP/log")"
+gcc -O1 -Wall -o "$TMP/report" test/preload/audit/report.c 2>"$TMP/log" || fail "cannot compile the report: $(head -5 "$TMP/log")"
+
+# ask PATH [curl options...]
+ask() {
+	local path=$1
+	shift
+	curl -s -o /dev/null --max-time 10 "${VIA[@]}" "$@" "http://$HOST/debug/pprof/$path"
+}
+
+# ask_everything: each page that the index names, by itself, as text, and over a second; and what is wrong or cut off.
+ask_everything() {
+	local page pages
+	pages=$(curl -s --max-time 10 "${VIA[@]}" "http://$HOST/debug/pprof/" | grep -oE "href=['\"]?[a-z]+" | grep -oE '[a-z]+$' | sort -u)
+	[ -n "$pages" ] || fail "the index names no page"
+	for page in $pages; do
+		case $page in
+		profile | trace) ;;
+		*) ask "$page" && ask "$page?debug=1" && ask "$page?debug=2" ;;
+		esac
+		ask "$page?seconds=1" &
+	done
+	ask 'profile?seconds=1&hz=1000&labels=tid' &
+	ask ''
+	ask '?debug=1'
+	ask cmdline
+	ask 'symbol?0x1234'
+	ask symbol -d 0x1234+0x5678
+	ask nothing
+	ask 'profile?hz=x'
+	ask '' -H 'If-Modified-Since: Sat, 29 Oct 1994 19:43:31 GMT'
+	ask '' -X DELETE
+	ask '' -H "Host: $(printf '%03000d' 1)"
+	ask 'profile?seconds=5' --max-time 0.2
+	wait $(jobs -p | grep -vx "$PID")
+}
+
+# audited ADDRESS COMMAND...
+audited() {
+	local address=$1
+	shift
+	rm -f "$TMP/audit"
+	AGENT_ENV=("LD_PRELOAD=$LIB $TMP/audit.so" "AUDIT_FILE=$TMP/audit" "PPROF_ADDR=$address")
+	start "$@"
+	[ -n "$ADDR" ] || fail "no address: $(cat "$TMP/err")"
+	case $ADDR in
+	unix:*) VIA=(--unix-socket "${ADDR#unix:}") HOST=localhost ;;
+	*) VIA=() HOST=$ADDR ;;
+	esac
+	open_gate
+	ask_everything
+	ask_everything
+	kill "$PID" 2>/dev/null
+	finish
+	"$TMP/report" "$TMP/audit" >"$TMP/counts" || fail "no report"
+	echo "$address: $(tr '\n' ' ' <"$TMP/counts")"
+	# The keeper and at least one worker.
+	awk '/^created/ { exit !($2 >= 2) }' "$TMP/counts" || fail "the audit did not see the agent create threads: $(cat "$TMP/counts")"
+	! grep '^bad' "$TMP/counts" || fail "$1 at $address: the agent's threads called into the target: $(grep '^bad' "$TMP/counts")"
+	awk -v allowed="$CALLS_A_THREAD" '/^created/ { exit !($4 <= $2 * allowed) }' "$TMP/counts" ||
+		fail "$1 at $address: more than $CALLS_A_THREAD allocations a thread: $(cat "$TMP/counts")"
+}
+
+audited 127.0.0.1:0 "$VICTIMS/spin" 2 0
+audited localhost:0 "$VICTIMS/cxxstack"
+audited "unix:$TMP/%e.sock" "$VICTIMS/spin" 1 0
+
+# The audit itself can fail: a thread that looks like one of the agent's and allocates is seen.
+cat >"$TMP/liar.c" <<'END'
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+static void *nothing(void *arg) { return arg; }
+int main(void)
+{
+	pthread_t t;
+	prctl(PR_SET_NAME, "pprof-liar");
+	free(malloc(10));
+	getenv("x");
+	pthread_create(&t, NULL, nothing, NULL);
+	pthread_join(t, NULL);
+	return 0;
+}
+END
+gcc -O0 -fno-builtin -pthread -o "$TMP/liar" "$TMP/liar.c" && AUDIT_FILE=$TMP/audit2 LD_PRELOAD=$TMP/audit.so "$TMP/liar"
+"$TMP/report" "$TMP/audit2" >"$TMP/counts"
+for line in 'bad malloc 1' 'bad free 1' 'bad getenv 1' 'created 1 calls 1 '; do
+	grep -q "^$line" "$TMP/counts" || fail "the audit does not see \"$line\": $(cat "$TMP/counts")"
+done
