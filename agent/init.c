@@ -20,6 +20,7 @@
 #include "agent/base/vheap.h"
 #include "agent/config.h"
 #include "agent/dump/dump.h"
+#include "agent/dump/wall.h"
 #include "agent/heap/heap.h"
 #include "agent/heap/mmap.h"
 #include "agent/hook/fork.h"
@@ -109,6 +110,7 @@ static void fork_child(void)
 	ppa_heap_reset();
 	ppa_created_reset();
 	ppa_dump_reset();
+	ppa_wall_reset();
 	ppa_contention_reset();
 	ppa_ready_reset();
 	ppa_modules_reset();

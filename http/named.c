@@ -2,7 +2,8 @@
  *
  * Every profile of the kinds' table: /debug/pprof/heap, allocs and their like. debug= chooses between the file for
  * pprof and text, seconds= between what is and what changed. Checks come in Go's order with Go's words; the answer
- * begins when it is complete. gc= is understood by doing nothing, as there is no collector. */
+ * begins when it is complete. gc= stops the world in Go. Here there is no collector, and it only allows what could make
+ * threads of the target wait, which nothing else may. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -37,11 +38,12 @@ static int64_t debug_level(const char *query)
 /* 0 and *req filled, or -EINVAL with the error's text in *why. */
 static int parse(const char *query, struct ppa_named_request *req, const char **why)
 {
-	int64_t seconds = 0;
+	int64_t seconds = 0, gc = 0;
 	int err = ppa_query_get_int(query, "seconds", &seconds);
 
 	req->wants_text = debug_level(query) != 0;
 	req->wants_each = debug_level(query) >= 2;
+	req->may_pause = !ppa_query_get_int(query, "gc", &gc) && gc > 0;
 	if (err == -ENOENT)
 		return 0;
 	*why = "invalid value for \"seconds\" - must be a positive integer";

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * /debug/pprof/profile: parameters in, CPU profile out. Nothing is sent before the profile is complete, so that every
+ * /debug/pprof/profile and wall: parameters in, a profile of some time out. Nothing is sent before the profile is complete, so that every
  * failure has its status. seconds follows Go to the letter: what is no positive number means 30, never an error. */
 #include <errno.h>
 #include <stdint.h>
@@ -72,7 +72,7 @@ static void reply_failure(struct ppa_request *r, int err)
 	ppa_reply_error(r, 500, text);
 }
 
-static void reply_profile(struct ppa_request *r, struct ppa_snapshot *snapshot)
+static void reply_profile(struct ppa_request *r, struct ppa_snapshot *snapshot, const char *name)
 {
 	struct ppa_sink file;
 	int err;
@@ -83,11 +83,12 @@ static void reply_profile(struct ppa_request *r, struct ppa_snapshot *snapshot)
 	if (err)
 		ppa_reply_error(r, 500, "failed to encode profile: out of memory");
 	else
-		ppa_reply_ok(r, PPA_TYPE_BYTES, "profile", file.bytes, file.len);
+		ppa_reply_ok(r, PPA_TYPE_BYTES, name, file.bytes, file.len);
 	ppa_sink_free(&file);
 }
 
-void ppa_handle_profile(struct ppa_request *r)
+static void handle(struct ppa_request *r, const char *name,
+		   int (*collect)(const struct ppa_cpu_request *req, struct ppa_snapshot **out))
 {
 	struct ppa_cpu_request req = {.is_cancelled = client_is_gone, .arg = r->web};
 	struct ppa_snapshot *snapshot = NULL;
@@ -99,14 +100,24 @@ void ppa_handle_profile(struct ppa_request *r)
 		return;
 	}
 	if (r->method == PPA_METHOD_HEAD) {
-		ppa_reply_ok_head(r, PPA_TYPE_BYTES, "profile");
+		ppa_reply_ok_head(r, PPA_TYPE_BYTES, name);
 		return;
 	}
-	err = ppa_collect_cpu(&req, &snapshot);
+	err = collect(&req, &snapshot);
 	if (err == -ECANCELED)
 		r->keeps_alive = false;
 	else if (err)
 		reply_failure(r, err);
 	else
-		reply_profile(r, snapshot);
+		reply_profile(r, snapshot, name);
+}
+
+void ppa_handle_profile(struct ppa_request *r)
+{
+	handle(r, "profile", ppa_collect_cpu);
+}
+
+void ppa_handle_wall(struct ppa_request *r)
+{
+	handle(r, "wall", ppa_collect_wall);
 }

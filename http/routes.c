@@ -31,6 +31,11 @@ static const struct ppa_route routes[] = {
 	 "Names of the functions at the addresses in the query or body, which are separated by plus signs.", PPA_SHORT},
 	/* pprof's client asks for this name where it does not recognise the path of the profile. */
 	{"symbolz", GET_HEAD | PPA_METHOD_POST, ppa_handle_symbol, PPA_TYPE_TEXT, NULL, PPA_SHORT},
+	{"wall", GET_HEAD, ppa_handle_wall, PPA_TYPE_BYTES,
+	 "Where threads spend their time, running or waiting. Parameters: seconds (default 30), hz (looks at each "
+	 "thread a "
+	 "second, as long as they cost under 2 % of a CPU), labels=tid.",
+	 PPA_LONG},
 };
 
 /* Of all kinds. */
@@ -62,6 +67,11 @@ enum ppa_routes_target ppa_routes_resolve(const char *path, const struct ppa_rou
 	*route = NULL;
 	if (!strcmp(path, "/"))
 		return PPA_TARGET_ROOT;
+	/* The name under which Go programs serve such a profile. */
+	if (!strcmp(path, "/debug/fgprof")) {
+		*route = ppa_routes_find("wall");
+		return PPA_TARGET_ROUTE;
+	}
 	if (!strncmp(path, prefix, len)) {
 		*route = ppa_routes_find(path + len);
 		return *route ? PPA_TARGET_ROUTE : PPA_TARGET_UNKNOWN_PROFILE;

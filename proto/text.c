@@ -8,6 +8,9 @@
  * result; what rounding takes from a record is carried over to the next one of about the same mean size, and the totals
  * agree.
  *
+ * Names are for people, and stand in comments: beyond some megabytes of text they are left out, because a text is held
+ * in the target's memory as a whole.
+ *
  * Records are sorted by what matters (bytes in use, delay, count), largest first, by merging, as qsort may take memory
  * from the target's heap. */
 #include "proto/text.h"
@@ -25,7 +28,7 @@
 #include "proto/sound.h"
 #include "proto/threads.h"
 
-enum { LINE_MAX = 256, CERTAIN = 40 };
+enum { LINE_MAX = 256, CERTAIN = 40, FRAMES_MAX_BYTES = 8 << 20 };
 
 #define SMALL 0.5
 
@@ -254,9 +257,10 @@ static void put_stack(struct writer *w, const struct ppa_snap_sample *sample)
 		}
 		put_text(w->out, "}\n");
 	}
-	for (uint32_t i = 0; i < sample->nlocs; i++)
+	for (uint32_t i = 0; i < sample->nlocs && w->out->len < FRAMES_MAX_BYTES; i++)
 		put_frame(w, &s->locations[loc[i]]);
-	put_text(w->out, "\n");
+	if (w->out->len < FRAMES_MAX_BYTES)
+		put_text(w->out, "\n");
 }
 
 static void put_heap_numbers(struct ppa_sink *out, const struct heap_line *l)
@@ -358,6 +362,8 @@ int ppa_text_encode(const struct ppa_snapshot *s, struct ppa_sink *out)
 	for (size_t i = 0; i < s->nsamples; i++)
 		put_record(&w, &s->samples[sorted[i].sample]);
 	ppa_vheap_free(order);
+	if (out->len >= FRAMES_MAX_BYTES)
+		put_text(out, "\n# The names of further stacks are left out: too many to read.\n");
 	if (s->text_tail)
 		put_text(out, s->text_tail);
 	put_map(&w);

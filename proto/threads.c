@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/threads.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -8,6 +9,7 @@
 
 #include "agent/snapshot/snapshot.h"
 #include "proto/sink.h"
+#include "proto/sound.h"
 
 enum { LINE_MAX = 160 };
 
@@ -32,6 +34,17 @@ static void PPA_PRINTF(2, 3) put(const struct printing *p, const char *fmt, ...)
 static void put_text(const struct printing *p, const char *text)
 {
 	ppa_sink_write(p->out, text, strlen(text));
+}
+
+/* A name of a file or function, which may hold anything but must not end the line. */
+static void put_name(const struct printing *p, const char *name)
+{
+	for (size_t n; *name; name += n) {
+		for (n = 0; (unsigned char)name[n] >= ' ';)
+			n++;
+		ppa_sink_write(p->out, n ? name : "?", n ? n : 1);
+		n += !n;
+	}
 }
 
 /* In quotes, with what would not read well escaped. */
@@ -77,10 +90,10 @@ static void put_place(const struct printing *p, const struct ppa_location *l, ui
 
 	put_text(p, "\t");
 	if (*f->filename) {
-		put_text(p, f->filename);
+		put_name(p, f->filename);
 		put(p, ":%" PRId64, p->s->lines[l->first_line + line].line);
 	} else if (l->mapping != PPA_SNAPSHOT_NO_MAPPING) {
-		put_text(p, p->s->mappings[l->mapping].filename);
+		put_name(p, p->s->mappings[l->mapping].filename);
 	} else {
 		put_text(p, "?");
 	}
@@ -95,7 +108,7 @@ static void put_frames(const struct printing *p, const struct ppa_snap_sample *s
 		const struct ppa_location *l = location(p, sample, i);
 
 		for (uint32_t k = 0; k < l->nlines; k++) {
-			put_text(p, function(p, l, k)->name);
+			put_name(p, function(p, l, k)->name);
 			put_text(p, "(...)\n");
 			put_place(p, l, k);
 		}
@@ -113,10 +126,12 @@ static void put_creator(const struct printing *p, const struct ppa_snap_sample *
 {
 	uint32_t i = 0;
 
+	if (!sample->nlocs)
+		return;
 	while (i + 1 < sample->nlocs && is_cover(function(p, location(p, sample, i), 0)->name))
 		i++;
 	put_text(p, "created by ");
-	put_text(p, function(p, location(p, sample, i), 0)->name);
+	put_name(p, function(p, location(p, sample, i), 0)->name);
 	if (tid)
 		put(p, " in goroutine %" PRId64, tid);
 	put_text(p, "\n");
@@ -142,6 +157,8 @@ int ppa_threads_encode(const struct ppa_snapshot *s, struct ppa_sink *out)
 {
 	struct printing p = {s, out};
 
+	if (!ppa_sound_check(s))
+		return out->err = -EINVAL;
 	for (size_t i = 0; i < s->nsamples; i++) {
 		const struct ppa_snap_sample *sample = &s->samples[i];
 

@@ -12,7 +12,8 @@
 struct ppa_sink;
 struct ppa_snapshot;
 
-/* Append the text to *out. 0 or -ENOMEM (also sticky in the sink). Context: server. */
+/* Append the text to *out. 0; -ENOMEM, or -EINVAL for a snapshot that contradicts
+ * itself (both also sticky in the sink). Context: server. */
 int ppa_threads_encode(const struct ppa_snapshot *s, struct ppa_sink *out) PPA_CTX_SERVER;
 
 #endif

@@ -170,6 +170,7 @@ PPA_CTX_SIGNAL static bool jump_to_anchor(struct ppa_walk *w)
 
 enum ppa_unwind_end ppa_asleep_walk(struct ppa_walk *w, struct ppa_unwind_buf *buf)
 {
+	buf->anchored = false;
 	while (buf->npcs < PPA_UNWIND_MAX_FRAMES) {
 		int end = ppa_walk_step(w, &buf->may_go);
 
@@ -177,8 +178,11 @@ enum ppa_unwind_end ppa_asleep_walk(struct ppa_walk *w, struct ppa_unwind_buf *b
 			return PPA_UNWIND_COMPLETE;
 		if (end != PPA_WALK_ON && !recover(w, &buf->may_go) && !jump_to_anchor(w))
 			return (enum ppa_unwind_end)end;
-		if (w->regs.r[PPA_REG_SP] == w->sleeper->anchor_sp && is_anchor(w->sleeper, w->regs.r[PPA_REG_PC] - 1))
+		if (w->regs.r[PPA_REG_SP] == w->sleeper->anchor_sp &&
+		    is_anchor(w->sleeper, w->regs.r[PPA_REG_PC] - 1)) {
 			load_anchor(w);
+			buf->anchored = true;
+		}
 		buf->pcs[buf->npcs++] = w->regs.r[PPA_REG_PC] - !w->exact;
 	}
 	return PPA_UNWIND_FULL;

@@ -9,9 +9,11 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <string.h>
 
 #include "agent/base/vheap.h"
 #include "unwind/elf_file.h"
+#include "unwind/elf_headers.h"
 #include "unwind/symtab.h"
 
 enum {
@@ -161,6 +163,15 @@ static int add_symbols(struct ppa_symtab_builder *b, const struct ppa_elf_file *
 	return err == -ENOMEM || err == -EFBIG ? err : 0; /* a table that ends early still has a beginning */
 }
 
+/* A module that was unloaded may have left its place to another. */
+static bool is_still_there(const struct ppa_module *m)
+{
+	struct ppa_elf elf;
+
+	return !m->build_id_len || (!ppa_elf_headers_read(m->lo, &elf) && elf.build_id_len == m->build_id_len &&
+				    memcmp(elf.build_id, m->build_id, m->build_id_len) == 0);
+}
+
 int ppa_dynsyms_add(struct ppa_symtab_builder *b, const struct ppa_module *m)
 {
 	struct ppa_elf_source memory;
@@ -169,7 +180,7 @@ int ppa_dynsyms_add(struct ppa_symtab_builder *b, const struct ppa_module *m)
 	Elf64_Sym *syms;
 	int err;
 
-	if (m->hi <= m->lo)
+	if (m->hi <= m->lo || !is_still_there(m))
 		return -ENOENT;
 	ppa_elf_source_memory(&memory, m->lo, m->hi - m->lo);
 	if (ppa_elf_open(&f, &memory))

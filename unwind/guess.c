@@ -174,7 +174,8 @@ PPA_CTX_SIGNAL static enum belief leads_on(struct ppa_walk *w, struct ppa_frame 
 		*fp = v;
 		return SURE;
 	}
-	return UNLIKELY;
+	/* A sleeper's, which nobody has told: asleep.c will look for it. */
+	return *fp == PPA_REG_UNKNOWN ? POSSIBLE : UNLIKELY;
 }
 
 PPA_CTX_SIGNAL static bool by_scan(struct ppa_walk *w, const struct ppa_code *segment, uintptr_t start,

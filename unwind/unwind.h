@@ -36,6 +36,7 @@ struct ppa_unwind_buf {
 	uintptr_t pcs[PPA_UNWIND_MAX_FRAMES]; /* result, leaf first: see ppa_unwind_context */
 	uint32_t npcs;
 	enum ppa_unwind_end end;
+	bool anchored;					   /* the walk went through the frame of ppa_sleeper's anchor */
 	bool may_go;					   /* some frame may lie in a module that can be unloaded */
 	uint8_t window[8192] __attribute__((aligned(16))); /* copy of a foreign stack */
 	uintptr_t window_base;

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "agent/base/resolve.h"
 #include "agent/base/sys.h"
 
 #define ENTRY(name)                                                                                                    \
@@ -34,11 +35,11 @@ static atomic_bool resolved;
 
 static void resolve(void)
 {
-	int saved = errno;
+	struct ppa_resolving r = ppa_resolve_begin();
 
 	for (size_t i = 0; i < PPA_ARRAY_LEN(entries); i++)
 		*(void **)((char *)&real + entries[i].offset) = dlsym(RTLD_NEXT, entries[i].name);
-	errno = saved;
+	ppa_resolve_end(&r);
 	/* release: the table is complete; pairs with the acquire in ppa_real. */
 	atomic_store_explicit(&resolved, true, memory_order_release);
 }

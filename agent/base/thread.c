@@ -26,7 +26,14 @@
 #define SYS_close_range 436
 #endif
 
-enum { OURS_MAX = 64, CLOSE_RANGE_UNSHARE_FLAG = 2, CLONE_FILES_FLAG = 0x400, STACK_RETRY_MAX = 8 << 20 };
+enum {
+	OURS_MAX = 64,
+	CLOSE_RANGE_UNSHARE_FLAG = 2,
+	CLONE_FILES_FLAG = 0x400,
+	STACK_RETRY_MAX = 8 << 20,
+	SETTLE_TRIES = 200,
+	LINGER_NS = 500000000
+};
 
 __thread struct ppa_self ppa_self;
 
@@ -41,6 +48,9 @@ struct start {
 static struct {
 	struct ppa_lock lock; /* protects tids and ended_ns; a leaf */
 	pid_t tids[OURS_MAX];
+	pid_t ended[OURS_MAX]; /* those that ended last may still be on a list of threads */
+	uint64_t ended_at_ns[OURS_MAX];
+	unsigned nended;
 	uint64_t ended_ns;
 	atomic_bool fds_shared; /* the kernel refused a private table */
 	struct start starts[OURS_MAX];
@@ -83,6 +93,8 @@ static void unregister_tid(pid_t tid)
 	for (int i = 0; i < OURS_MAX; i++)
 		if (ours.tids[i] == tid)
 			ours.tids[i] = 0;
+	ours.ended[ours.nended % OURS_MAX] = tid;
+	ours.ended_at_ns[ours.nended++ % OURS_MAX] = ppa_sys_clock_ns(CLOCK_MONOTONIC);
 	ppa_unlock(&ours.lock);
 }
 
@@ -92,10 +104,11 @@ static void *thread_main(void *p)
 	pid_t tid = ppa_sys_gettid();
 	void *ret;
 
-	/* release: the copy is made; pairs with the compare-exchange in take_start. */
-	atomic_store_explicit(&((struct start *)p)->taken, 0, memory_order_release);
 	ppa_self.is_ours = true;
 	register_tid(tid);
+	/* release: the copy is made and the thread is known; pairs with the compare-exchange in take_start and the acquire
+	 * in ppa_thread_settle. */
+	atomic_store_explicit(&((struct start *)p)->taken, 0, memory_order_release);
 	ppa_syscall(SYS_prctl, PR_SET_NAME, (long)s.name, 0, 0, 0, 0);
 	if (!s.shares_private_fds)
 		leave_descriptor_table();
@@ -182,13 +195,26 @@ bool ppa_thread_is_ours(void)
 
 bool ppa_thread_owns(pid_t tid)
 {
+	uint64_t now = ppa_sys_clock_ns(CLOCK_MONOTONIC);
 	bool found = false;
 
 	ppa_lock(&ours.lock);
 	for (int i = 0; i < OURS_MAX; i++)
-		found |= ours.tids[i] == tid;
+		found |= ours.tids[i] == tid || (ours.ended[i] == tid && now - ours.ended_at_ns[i] < LINGER_NS);
 	ppa_unlock(&ours.lock);
 	return found;
+}
+
+void ppa_thread_settle(void)
+{
+	struct timespec pause = {0, 100000};
+
+	for (int i = 0; i < OURS_MAX; i++)
+		for (int tries = 0; tries < SETTLE_TRIES; tries++) {
+			if (!atomic_load_explicit(&ours.starts[i].taken, memory_order_acquire))
+				break;
+			ppa_syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, (long)&pause, 0, 0, 0);
+		}
 }
 
 uint64_t ppa_thread_cpu_ns(void)
@@ -212,6 +238,7 @@ bool ppa_thread_fds_are_private(void)
 void ppa_thread_reset(void)
 {
 	memset(ours.tids, 0, sizeof(ours.tids));
+	memset(ours.ended, 0, sizeof(ours.ended));
 	for (int i = 0; i < OURS_MAX; i++)
 		atomic_store_explicit(&ours.starts[i].taken, 0, memory_order_relaxed);
 	ours.ended_ns = 0;

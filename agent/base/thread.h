@@ -26,6 +26,10 @@ bool ppa_thread_is_ours(void) PPA_CTX_SIGNAL;
 /* Is tid one of our threads now? Context: server. */
 bool ppa_thread_owns(pid_t tid) PPA_CTX_SERVER;
 
+/* Wait until every thread that we have created so far is known to ppa_thread_owns: whoever reads a list of threads calls
+ * this behind it. One that has ended is known for a moment longer. Context: server. */
+void ppa_thread_settle(void) PPA_CTX_SERVER;
+
 /* CPU time our threads have used since start, ended ones included, in nanoseconds. Context: server. */
 uint64_t ppa_thread_cpu_ns(void) PPA_CTX_SERVER;
 

@@ -215,6 +215,27 @@ static size_t usable_bytes(void *p)
 	return c->class_no == LARGE_CLASS ? c->mapped - HEADER_BYTES : class_bytes[c->class_no];
 }
 
+/* A larger place for a large block, to which its pages are moved, not copied: what grows step by step to megabytes is
+ * never there twice. NULL: it stays where it is. */
+static struct chunk *grow_large(struct chunk *c, size_t bytes)
+{
+	size_t old = c->mapped, whole = (bytes + HEADER_BYTES + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1);
+	struct chunk *place = whole < bytes ? NULL : map_chunk(whole, LARGE_CLASS);
+
+	if (!place)
+		return NULL;
+	if (ppa_syscall(SYS_mremap, (long)c, (long)old, (long)whole, MREMAP_MAYMOVE | MREMAP_FIXED, (long)place, 0) !=
+	    (long)place) {
+		/* The kernel may have cleared the place before it gave up, and somebody else may have it by now: leave it. */
+		atomic_fetch_sub_explicit(&heap.mapped, whole, memory_order_relaxed);
+		return NULL;
+	}
+	/* The header came along; the old pages are gone. */
+	place->mapped = whole;
+	atomic_fetch_sub_explicit(&heap.mapped, old, memory_order_relaxed);
+	return place;
+}
+
 void *ppa_vheap_realloc(void *p, size_t bytes)
 {
 	size_t have;
@@ -229,6 +250,12 @@ void *ppa_vheap_realloc(void *p, size_t bytes)
 	have = usable_bytes(p);
 	if (bytes <= have && bytes >= have / 4)
 		return p;
+	if (bytes > have && chunk_of(p)->class_no == LARGE_CLASS) {
+		struct chunk *grown = grow_large(chunk_of(p), bytes);
+
+		if (grown)
+			return (char *)grown + HEADER_BYTES;
+	}
 	q = ppa_vheap_malloc(bytes);
 	if (!q)
 		return NULL;

@@ -104,7 +104,7 @@ static struct ppa_stack *insert(struct ppa_stacktab *t, const struct ppa_stack_k
 	return s;
 }
 
-void ppa_stacktab_add(struct ppa_stacktab *t, const struct ppa_stack_key *k, int64_t n)
+struct ppa_stack *ppa_stacktab_at(struct ppa_stacktab *t, const struct ppa_stack_key *k)
 {
 	uint64_t hash = hash_key(k);
 	struct ppa_stack *s = find(t, k, hash);
@@ -116,8 +116,13 @@ void ppa_stacktab_add(struct ppa_stacktab *t, const struct ppa_stack_key *k, int
 		t->fold = insert(t, &folded, hash_key(&folded));
 	if (!s)
 		s = insert(t, k, hash);
-	if (!s)
-		s = t->fold;
+	return s ? s : t->fold;
+}
+
+void ppa_stacktab_add(struct ppa_stacktab *t, const struct ppa_stack_key *k, int64_t n)
+{
+	struct ppa_stack *s = ppa_stacktab_at(t, k);
+
 	if (s)
 		s->count += n;
 }

@@ -47,6 +47,10 @@ struct ppa_stacktab {
 /* Add n samples. Context: server. */
 void ppa_stacktab_add(struct ppa_stacktab *t, const struct ppa_stack_key *k, int64_t n) PPA_CTX_SERVER;
 
+/* The stack of this key, added if it is new; [other stacks] where there is no room; NULL if there is not even that. To
+ * be counted on by the caller. Context: server. */
+struct ppa_stack *ppa_stacktab_at(struct ppa_stacktab *t, const struct ppa_stack_key *k) PPA_CTX_SERVER;
+
 /* Visit every stack that has samples, in no particular order. Context: server. */
 void ppa_stacktab_each(const struct ppa_stacktab *t, void (*visit)(const struct ppa_stack *s, void *arg),
 		       void *arg) PPA_CTX_SERVER;

@@ -122,7 +122,8 @@ static void read_state(int dir, struct ppa_dump_thread *t, const struct ppa_look
 	char stat[FILE_BYTES], channel[FILE_BYTES] = "", letter = '?';
 	const char *open, *close = NULL;
 	struct ppa_parked_copy parked;
-	bool is_parked = t->slot && ppa_parked_read(t->slot, &parked) && parked.sp > look->sp;
+	/* What was left standing by a jump out of a wait is not believed: the walk knows. */
+	bool is_parked = look->kind == PPA_LOOK_ASLEEP && walk->anchored && ppa_parked_read(t->slot, &parked);
 	uint64_t now = ppa_sys_clock_ns(CLOCK_MONOTONIC);
 
 	if (ppa_look_file(dir, t->tid, "stat", stat, sizeof(stat)) > 0) {
@@ -141,6 +142,23 @@ static void read_state(int dir, struct ppa_dump_thread *t, const struct ppa_look
 			t->asleep_ns = now - parked.since_ns;
 	}
 	ppa_state_describe(look, letter, is_parked ? &parked : NULL, channel, t->state, sizeof(t->state));
+}
+
+/* Its clock stands where an earlier dump found it: it has slept since then at least. */
+static void note_sleep(struct ppa_dump_thread *t, const struct ppa_look *look)
+{
+	uint64_t now = ppa_sys_clock_ns(CLOCK_MONOTONIC);
+
+	if (!t->slot)
+		return;
+	if (look->kind != PPA_LOOK_ASLEEP) {
+		t->slot->asleep_since_ns = 0;
+	} else if (!t->slot->asleep_since_ns || t->slot->asleep_cpu_ns != look->cpu_ns) {
+		t->slot->asleep_since_ns = now;
+		t->slot->asleep_cpu_ns = look->cpu_ns;
+	} else {
+		t->asleep_ns = now - t->slot->asleep_since_ns;
+	}
 }
 
 static void ask_runner(struct ppa_dump_thread *t)
@@ -176,6 +194,7 @@ static void meet(struct making *m, pid_t tid, struct ppa_thread *slot)
 		d->nunreadable++;
 	if (look.kind == PPA_LOOK_UNREADABLE)
 		put_marker(d, t, PPA_MARKER_NO_STACK);
+	note_sleep(t, &look);
 	if (m->with_states)
 		read_state(m->dir, t, &look);
 	else
@@ -264,7 +283,7 @@ static int take(struct making *m)
 
 int ppa_dump_take(bool with_states, struct ppa_dump *out)
 {
-	uint64_t begin = ppa_sys_clock_ns(CLOCK_MONOTONIC);
+	uint64_t begin = ppa_sys_clock_ns(CLOCK_MONOTONIC), cpu = ppa_sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	struct making m = {.d = out, .with_states = with_states};
 	int err;
 
@@ -276,6 +295,7 @@ int ppa_dump_take(bool with_states, struct ppa_dump *out)
 		ppa_sys_close(m.dir);
 	ppa_unlock(&lock);
 	out->took_ns = ppa_sys_clock_ns(CLOCK_MONOTONIC) - begin;
+	out->cpu_ns = ppa_sys_clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu;
 	if (err)
 		out->err = err;
 	return out->err;

@@ -38,12 +38,12 @@ struct ppa_dump {
 	size_t nthreads, threads_cap;
 	uintptr_t *pcs;
 	size_t npcs, pcs_cap;
-	size_t nours;	    /* threads of the agent, left out */
-	size_t nunanswered; /* threads that ran and did not answer in time */
-	size_t nunreadable; /* sleepers that the kernel shows nothing of */
-	size_t nincomplete; /* stacks that do not reach the thread's start */
-	uint64_t took_ns;
-	int err; /* 0 or -errno; what could not be had is missing */
+	size_t nours;		  /* threads of the agent, left out */
+	size_t nunanswered;	  /* threads that ran and did not answer in time */
+	size_t nunreadable;	  /* sleepers that the kernel shows nothing of */
+	size_t nincomplete;	  /* stacks that do not reach the thread's start */
+	uint64_t took_ns, cpu_ns; /* of the clock, and of the calling thread */
+	int err;		  /* 0 or -errno; what could not be had is missing */
 };
 
 /* Take one. with_states: find out what each thread waits for, too, which takes longer. Module table and unwinder are

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <unistd.h>
 
+#include "agent/base/resolve.h"
 #include "agent/base/vheap.h"
 #include "agent/heap/heap.h"
 #include "agent/heap/blocks.h"
@@ -126,9 +127,8 @@ struct ppa_allocator ppa_allocator = {
 static void resolve(void)
 {
 	struct ppa_allocator a = ppa_allocator;
-	int saved = errno;
+	struct ppa_resolving r = ppa_resolve_begin();
 
-	ppa_self.is_resolving = true;
 	TAKE(malloc);
 	TAKE(calloc);
 	TAKE(realloc);
@@ -142,8 +142,7 @@ static void resolve(void)
 	TAKE(malloc_usable_size);
 	/* musl is small: what is that near to one of its functions is its own. */
 	a.nests = !gnu_get_libc_version && (uintptr_t)a.calloc - (uintptr_t)write + MUSL_BYTES < 2 * MUSL_BYTES;
-	ppa_self.is_resolving = false;
-	errno = saved;
+	ppa_resolve_end(&r);
 	/* Word by word equal for all who race, and every word is valid at any moment. */
 	ppa_allocator = a;
 }

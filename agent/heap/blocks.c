@@ -62,6 +62,7 @@ static struct {
 	_Atomic(struct ppa_blocks_filter *) next_filter; /* being filled, or NULL */
 	_Atomic uint64_t count;
 	struct ppa_lock growing; /* tried, never waited for */
+	_Atomic bool is_stuck;	 /* its holder has not let go for long: jumped out of by a handler of the target */
 } live;
 
 PPA_CTX_MALLOC static struct group *group_of(struct level *l, uintptr_t p)
@@ -115,8 +116,8 @@ PPA_CTX_MALLOC static void count_down(struct ppa_blocks_filter *f, uintptr_t p)
 	if (atomic_load_explicit(&live.next_filter, memory_order_seq_cst) ||
 	    atomic_load_explicit(&ppa_blocks_filter, memory_order_seq_cst) != f)
 		return;
-	while (n != MANY && n && !atomic_compare_exchange_weak_explicit(c, &n, n - 1, memory_order_relaxed,
-									memory_order_relaxed))
+	while (n != MANY && n &&
+	       !atomic_compare_exchange_weak_explicit(c, &n, n - 1, memory_order_relaxed, memory_order_relaxed))
 		;
 }
 
@@ -191,18 +192,21 @@ PPA_CTX_MALLOC static bool add_level(void)
 /* Add a level unless somebody else did since there were n. False if there is no more memory. */
 PPA_CTX_MALLOC static bool grow_beyond(uint32_t n)
 {
+	int patience = atomic_load_explicit(&live.is_stuck, memory_order_relaxed) ? 1 : PATIENCE;
 	bool grown;
 
-	for (int i = 0; i < PATIENCE; i++) {
+	for (int i = 0; i < patience; i++) {
 		if (atomic_load_explicit(&live.nlevels, memory_order_acquire) != n)
 			return true;
 		if (ppa_trylock(&live.growing)) {
 			grown = atomic_load_explicit(&live.nlevels, memory_order_relaxed) != n || add_level();
 			ppa_unlock(&live.growing);
+			atomic_store_explicit(&live.is_stuck, false, memory_order_relaxed);
 			return grown;
 		}
 		ppa_syscall(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
 	}
+	atomic_store_explicit(&live.is_stuck, true, memory_order_relaxed);
 	return false;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Two address ranges at most, found once. If pthread_create is libc's own, as everywhere but in old glibc, there is no
- * libpthread to ignore. */
+ * Two address ranges at most, found once. From glibc 2.34 on, and in musl, pthread_create is libc's own, whose
+ * calls do not pass here. */
 #include "agent/heap/mmap_callers.h"
 
 #include <dlfcn.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Whose calls of mmap are not the program's own: an allocator library's (the heap profile shows what became of that
- * memory), and those of libpthread, which before glibc 2.34 reached mmap for its thread stacks as anybody does. Told
+ * memory), and those of libpthread: old ones reach mmap for their thread stacks as anybody does. Told
  * by the return address. An allocator inside the program's own file cannot be told from the program. */
 #ifndef PPA_HEAP_MMAP_CALLERS_H
 #define PPA_HEAP_MMAP_CALLERS_H

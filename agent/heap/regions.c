@@ -79,38 +79,55 @@ PPA_CTX_MALLOC static struct ppa_regions_leaf *new_leaf(struct ppa_regions *t)
 	return leaf;
 }
 
-/* Make room in leaf i, which is full: its upper half becomes the next leaf. */
-PPA_CTX_MALLOC static bool split(struct ppa_regions *t, size_t i)
+/* Make room in leaf i, which is full, for a region at that place: its upper half becomes the next leaf. At an end the
+ * next leaf takes it or a new one begins empty, because kernels map downwards: what is full stays full. Afterwards *i and
+ * *at are where it goes. */
+PPA_CTX_MALLOC static bool split(struct ppa_regions *t, size_t *i, size_t *at)
 {
-	struct ppa_regions_leaf *low = t->leaf[i], *high = new_leaf(t);
-	size_t keep = low->n / 2;
+	struct ppa_regions_leaf *full = t->leaf[*i], *fresh;
+	size_t keep = full->n / 2;
 
-	if (!high)
+	if (*at == full->n && *i + 1 < t->nleaves && t->leaf[*i + 1]->n < PPA_REGIONS_PER_LEAF) {
+		*i += 1;
+		*at = 0;
+		return true;
+	}
+	fresh = new_leaf(t);
+	if (!fresh)
 		return false;
-	high->n = low->n - keep;
-	memcpy(high->r, &low->r[keep], high->n * sizeof(high->r[0]));
-	low->n = keep;
-	directory_insert(t, i + 1, high);
+	if (*at == 0 || *at == full->n) {
+		*i += *at ? 1 : 0;
+		*at = 0;
+		directory_insert(t, *i, fresh);
+		return true;
+	}
+	fresh->n = full->n - keep;
+	memcpy(fresh->r, &full->r[keep], fresh->n * sizeof(fresh->r[0]));
+	full->n = keep;
+	directory_insert(t, *i + 1, fresh);
+	if (*at > keep) {
+		*i += 1;
+		*at -= keep;
+	}
 	return true;
 }
 
 bool ppa_regions_insert(struct ppa_regions *t, const struct ppa_region *r)
 {
 	struct ppa_regions_leaf *leaf;
-	size_t i = leaf_at(t, r->start), at;
+	size_t i = leaf_at(t, r->start), at = 0;
 
 	if (!t->nleaves) {
 		leaf = new_leaf(t);
 		if (!leaf)
 			return false;
 		directory_insert(t, 0, leaf);
-	} else if (t->leaf[i]->n == PPA_REGIONS_PER_LEAF) {
-		if (!split(t, i))
+	} else {
+		at = place_above(t->leaf[i], r->start);
+		if (t->leaf[i]->n == PPA_REGIONS_PER_LEAF && !split(t, &i, &at))
 			return false;
-		i = leaf_at(t, r->start);
 	}
 	leaf = t->leaf[i];
-	at = place_above(leaf, r->start);
 	memmove(&leaf->r[at + 1], &leaf->r[at], (leaf->n - at) * sizeof(leaf->r[0]));
 	leaf->r[at] = *r;
 	leaf->n++;

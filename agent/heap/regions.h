@@ -27,7 +27,7 @@ struct ppa_region {
 	uint64_t birth;
 };
 
-enum { PPA_REGIONS_LEAF_BYTES = 4096, PPA_REGIONS_PER_LEAF = 127, PPA_REGIONS_LEAVES = 4096 };
+enum { PPA_REGIONS_LEAF_BYTES = 4096, PPA_REGIONS_PER_LEAF = 127, PPA_REGIONS_LEAVES = 8192 };
 
 struct ppa_regions_leaf {
 	struct ppa_regions_leaf *next_free;

@@ -67,7 +67,8 @@ static void find_out(const struct ppa_module_table *t)
 	new_owner = module_of(t, new, &is_main);
 	if (allocator && new_owner && strcmp(allocator, new_owner) == 0 && !is_libc(allocator))
 		snprintf(unseen.text, TEXT_BYTES,
-			 "operator new%s of %.100s is not seen: it does not call malloc (malloc and its family are seen)",
+			 "operator new%s of %.100s is not seen: it does not call malloc (malloc and its family are "
+			 "seen)",
 			 dlsym(RTLD_DEFAULT, "mallocx") ? " (and mallocx)" : "", allocator);
 }
 

@@ -4,14 +4,16 @@
  * (a pointer to the real one): theirs is asked for by name. What failed leaves no message for the target's dlerror, nor
  * memory in its heap.
  *
- * An early lock, from another library's constructor, resolves; dlsym allocates at most from the agent's heap then. */
+ * All is looked up in our constructor, or by a call that comes before it from another library's. A mutex is apart: the
+ * caller may be an allocator that comes before ours and holds its own lock, and the message for a name that libc does not
+ * have would be allocated there. Names that exist are found without a word. */
 #include "agent/hook/lock_real.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <stddef.h>
 
-#include "agent/base/self.h"
+#include "agent/base/resolve.h"
 
 extern const char *gnu_get_libc_version(void) __attribute__((weak));
 
@@ -24,6 +26,8 @@ static const struct entry {
 	const char *name;
 	size_t offset;
 } entries[] = {
+	ENTRY(mutex_lock, "pthread_mutex_lock"),
+	ENTRY(mutex_unlock, "pthread_mutex_unlock"),
 	ENTRY(mutex_trylock, "pthread_mutex_trylock"),
 	ENTRY(mutex_timedlock, "pthread_mutex_timedlock"),
 	ENTRY(mutex_clocklock, "pthread_mutex_clocklock"),
@@ -57,24 +61,9 @@ static const struct entry {
 	ENTRY(cnd_wait, "cnd_wait"),
 	ENTRY(cnd_timedwait, "cnd_timedwait"),
 	ENTRY(thrd_join, "thrd_join"),
-	/* Last: from then on early calls go straight there. */
-	ENTRY(mutex_lock, "pthread_mutex_lock"),
-	ENTRY(mutex_unlock, "pthread_mutex_unlock"),
 };
 
-static int early_lock(pthread_mutex_t *m)
-{
-	ppa_lock_resolve();
-	return ppa_lock_table.mutex_lock(m);
-}
-
-static int early_unlock(pthread_mutex_t *m)
-{
-	ppa_lock_resolve();
-	return ppa_lock_table.mutex_unlock(m);
-}
-
-struct ppa_lock_real ppa_lock_table = {.mutex_lock = early_lock, .mutex_unlock = early_unlock};
+struct ppa_lock_real ppa_lock_table;
 
 /* ---- what a libc may lack: everything with a clock before glibc 2.30 and in musl; C11 before glibc 2.28 ---- */
 
@@ -219,27 +208,34 @@ static void *find(const char *name, void *(*by_version)(void *, const char *, co
 	return p ? p : dlsym(RTLD_NEXT, name);
 }
 
+void ppa_lock_resolve_mutex(void)
+{
+	struct ppa_resolving r = ppa_resolve_begin();
+	struct ppa_lock_real *t = &ppa_lock_table;
+
+	*(void **)&t->mutex_trylock = dlsym(RTLD_NEXT, "pthread_mutex_trylock");
+	*(void **)&t->mutex_lock = dlsym(RTLD_NEXT, "pthread_mutex_lock");
+	*(void **)&t->mutex_unlock = dlsym(RTLD_NEXT, "pthread_mutex_unlock");
+	ppa_resolve_end(&r);
+}
+
 void ppa_lock_resolve(void)
 {
-	bool nested = ppa_self.is_resolving;
+	struct ppa_resolving r = ppa_resolve_begin();
 	struct ppa_lock_real *t = &ppa_lock_table;
 	void *(*by_version)(void *, const char *, const char *) = NULL;
 	char *(*forget_error)(void);
-	int saved = errno;
 
-	ppa_self.is_resolving = true;
 	if (gnu_get_libc_version)
 		*(void **)&by_version = dlsym(RTLD_DEFAULT, "dlvsym");
-	else
-		t->word = sizeof(int);
+	t->taken = gnu_get_libc_version ? UINT32_MAX : (uint64_t)UINT32_MAX << 32;
 	for (size_t i = 0; i < PPA_ARRAY_LEN(entries); i++)
 		*(void **)((char *)t + entries[i].offset) = find(entries[i].name, by_version);
 	emulate(t);
 	*(void **)&forget_error = dlsym(RTLD_NEXT, "dlerror");
 	if (forget_error)
 		forget_error();
-	ppa_self.is_resolving = nested;
-	errno = saved;
+	ppa_resolve_end(&r);
 	/* release: pairs with the acquire in ppa_lock_real. */
 	atomic_store_explicit(&t->is_resolved, true, memory_order_release);
 }

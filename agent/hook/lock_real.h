@@ -15,10 +15,10 @@
 #include "agent/base/attr.h"
 
 struct ppa_lock_real {
-	/* First, because every lock and unlock reads it: can be called before they are known, too. */
+	/* First, because every lock and unlock reads it. */
 	int (*mutex_lock)(pthread_mutex_t *);
 	int (*mutex_unlock)(pthread_mutex_t *);
-	uint32_t word; /* where a pthread_mutex_t has the word that is 0 while it is free */
+	uint64_t taken; /* which bits of a pthread_mutex_t's first 8 bytes are 0 while it is free */
 	_Atomic bool is_resolved;
 
 	int (*mutex_trylock)(pthread_mutex_t *);
@@ -66,6 +66,9 @@ extern struct ppa_lock_real ppa_lock_table __attribute__((visibility("hidden")))
 
 /* Look everything up; what the libc lacks is emulated with what it has. Keeps errno. Context: any. */
 void ppa_lock_resolve(void) PPA_CTX_ANY;
+
+/* Only the three functions of a mutex that every libc has: allocates nothing anywhere. Context: any. */
+void ppa_lock_resolve_mutex(void) PPA_CTX_ANY;
 
 static inline const struct ppa_lock_real *ppa_lock_real(void)
 {

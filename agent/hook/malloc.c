@@ -288,7 +288,8 @@ PPA_EXPORT void *pvalloc(size_t n)
 /* ---- what is no allocation ---- */
 
 /* By its own name the loader might find somebody else's. */
-extern void *own_malloc(size_t n) __attribute__((alias("malloc"), visibility("hidden"), leaf, malloc, nothrow, alloc_size(1)));
+extern void *own_malloc(size_t n)
+	__attribute__((alias("malloc"), visibility("hidden"), leaf, malloc, nothrow, alloc_size(1)));
 
 uintptr_t ppa_heap_hook_address(void)
 {

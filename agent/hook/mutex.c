@@ -11,6 +11,7 @@
  * mutex alone releases it. */
 #include <errno.h>
 #include <pthread.h>
+#include <string.h>
 
 #include "agent/base/self.h"
 #include "agent/hook/lock_real.h"
@@ -37,12 +38,14 @@ static enum ppa_wait_outcome outcome_of(int err)
 	}
 }
 
-/* Both are wrong at worst about what is measured. */
+/* Wrong at worst about what is measured. */
 static inline bool looks_taken(const pthread_mutex_t *m)
 {
-	uint32_t word = *(const volatile uint32_t *)((const char *)m + ppa_lock_table.word);
+	uint64_t words;
 
-	return (word & atomic_load_explicit(&ppa_contention_mask, memory_order_relaxed)) != 0;
+	/* One load, as two would be waited for one after the other by the locked instruction that follows. */
+	memcpy(&words, m, sizeof(words));
+	return (words & ppa_lock_table.taken) != 0;
 }
 
 static SLOW int lock_taken(pthread_mutex_t *m, uintptr_t caller)
@@ -65,7 +68,7 @@ static SLOW int lock_taken(pthread_mutex_t *m, uintptr_t caller)
 	return err;
 }
 
-PPA_EXPORT int pthread_mutex_lock(pthread_mutex_t *m)
+static int lock_measured(pthread_mutex_t *m)
 {
 	if (ppa_unlikely(looks_taken(m)))
 		return lock_taken(m, CALLER);
@@ -94,7 +97,7 @@ static SLOW int timedlock_taken(pthread_mutex_t *m, const struct timespec *at, u
 
 PPA_EXPORT int pthread_mutex_timedlock(pthread_mutex_t *restrict m, const struct timespec *restrict at)
 {
-	if (ppa_unlikely(looks_taken(m)))
+	if (ppa_unlikely(ppa_contention_is_on() && looks_taken(m)))
 		return timedlock_taken(m, at, CALLER);
 	return ppa_lock_real()->mutex_timedlock(m, at);
 }
@@ -122,7 +125,7 @@ static SLOW int clocklock_taken(pthread_mutex_t *m, clockid_t clock, const struc
 
 PPA_EXPORT int pthread_mutex_clocklock(pthread_mutex_t *restrict m, clockid_t clock, const struct timespec *restrict at)
 {
-	if (ppa_unlikely(looks_taken(m)))
+	if (ppa_unlikely(ppa_contention_is_on() && looks_taken(m)))
 		return clocklock_taken(m, clock, at, CALLER);
 	return ppa_lock_real()->mutex_clocklock(m, clock, at);
 }
@@ -156,9 +159,54 @@ static SLOW int unlock_watched(pthread_mutex_t *m, uintptr_t caller)
 	return err;
 }
 
-PPA_EXPORT int pthread_mutex_unlock(pthread_mutex_t *m)
+static int unlock_measured(pthread_mutex_t *m)
 {
 	if (ppa_unlikely(ppa_contended_is_watched(m)))
 		return unlock_watched(m, CALLER);
 	return ppa_lock_table.mutex_unlock(m);
+}
+
+/* ---- the ways in ---- */
+
+static int lock_early(pthread_mutex_t *m)
+{
+	if (!ppa_lock_table.mutex_lock)
+		ppa_lock_resolve_mutex();
+	return ppa_lock_table.mutex_lock(m);
+}
+
+static int unlock_early(pthread_mutex_t *m)
+{
+	if (!ppa_lock_table.mutex_unlock)
+		ppa_lock_resolve_mutex();
+	return ppa_lock_table.mutex_unlock(m);
+}
+
+/* Where a call goes: to the genuine functions when nothing is measured, so that off costs no look. */
+static struct {
+	int (*_Atomic lock)(pthread_mutex_t *);
+	int (*_Atomic unlock)(pthread_mutex_t *);
+} way = {lock_early, unlock_early};
+
+static void turn(bool is_on)
+{
+	const struct ppa_lock_real *real = ppa_lock_real();
+
+	atomic_store_explicit(&way.unlock, is_on ? unlock_measured : real->mutex_unlock, memory_order_relaxed);
+	atomic_store_explicit(&way.lock, is_on ? lock_measured : real->mutex_lock, memory_order_relaxed);
+}
+
+__attribute__((constructor)) static void resolve(void)
+{
+	ppa_contention_on_turn(turn);
+}
+
+PPA_EXPORT int pthread_mutex_lock(pthread_mutex_t *m)
+{
+	return atomic_load_explicit(&way.lock, memory_order_relaxed)(m);
+}
+
+PPA_EXPORT int pthread_mutex_unlock(pthread_mutex_t *m)
+{
+	return atomic_load_explicit(&way.unlock, memory_order_relaxed)(m);
 }

@@ -18,12 +18,13 @@ enum { CONTENTIONS, DELAY };
 enum { FRACTION_BITS = 12, UNIT_BITS = 4, SCALE_MAX = UINT16_MAX };
 
 struct ppa_sites ppa_block_sites, ppa_mutex_sites;
-_Atomic uint32_t ppa_contention_mask;
+_Atomic bool ppa_contention_on;
 
 static struct {
 	_Atomic uint64_t block_rate; /* ns */
 	_Atomic uint64_t mutex_fraction;
-	uint64_t epoch_ns; /* set once */
+	uint64_t epoch_ns;	  /* set once */
+	void (*turn)(bool is_on); /* set once, in a constructor */
 	_Atomic bool is_ready;
 } contention;
 
@@ -222,24 +223,32 @@ struct ppa_contention_values ppa_contention_read(const struct ppa_site *s)
 	};
 }
 
-static void set_mask(void)
+static void turn(void)
 {
 	bool is_on = atomic_load_explicit(&contention.is_ready, memory_order_relaxed) &&
 		     (ppa_contention_block_rate() || ppa_contention_mutex_fraction());
 
-	atomic_store_explicit(&ppa_contention_mask, is_on ? ~0U : 0, memory_order_release);
+	atomic_store_explicit(&ppa_contention_on, is_on, memory_order_relaxed);
+	if (contention.turn)
+		contention.turn(is_on);
+}
+
+void ppa_contention_on_turn(void (*f)(bool is_on))
+{
+	contention.turn = f;
+	turn();
 }
 
 void ppa_contention_set_block_rate(uint64_t ns)
 {
 	atomic_store_explicit(&contention.block_rate, ns, memory_order_relaxed);
-	set_mask();
+	turn();
 }
 
 void ppa_contention_set_mutex_fraction(uint64_t n)
 {
 	atomic_store_explicit(&contention.mutex_fraction, n < SCALE_MAX ? n : SCALE_MAX, memory_order_relaxed);
-	set_mask();
+	turn();
 }
 
 uint64_t ppa_contention_block_rate(void)

@@ -35,13 +35,16 @@ void ppa_contention_set_mutex_fraction(uint64_t n) PPA_CTX_ANY;
 uint64_t ppa_contention_block_rate(void) PPA_CTX_ANY;
 uint64_t ppa_contention_mutex_fraction(void) PPA_CTX_ANY;
 
-/* Waits that hooks should measure: locks' words are anded with it (~0 or 0), so that on and off take the same way. */
-extern _Atomic uint32_t ppa_contention_mask __attribute__((visibility("hidden")));
+/* Is there anything for hooks to measure? Context: any. */
+extern _Atomic bool ppa_contention_on __attribute__((visibility("hidden")));
 
 static inline bool ppa_contention_is_on(void)
 {
-	return atomic_load_explicit(&ppa_contention_mask, memory_order_relaxed) != 0;
+	return atomic_load_explicit(&ppa_contention_on, memory_order_relaxed);
 }
+
+/* Call turn now and each time that changes. Context: init. */
+void ppa_contention_on_turn(void (*turn)(bool is_on)) PPA_CTX_INIT;
 
 /* Begin with these rates. 0 or -ENOMEM (nothing is measured then). Context: init. */
 int ppa_contention_start(uint64_t block_rate, uint64_t mutex_fraction) PPA_CTX_INIT;

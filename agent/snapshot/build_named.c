@@ -6,6 +6,7 @@
 
 #include "agent/heap/heap.h"
 #include "agent/snapshot/build.h"
+#include "agent/snapshot/collect.h"
 #include "agent/snapshot/kinds.h"
 #include "agent/snapshot/past.h"
 #include "agent/snapshot/picture.h"
@@ -68,9 +69,10 @@ static size_t count_rows(const struct ppa_kind *kind, const struct ppa_rows *row
 	return n;
 }
 
-int ppa_build_named(const struct ppa_kind *kind, const struct ppa_rows *rows, const struct ppa_named_times *times,
-		    bool wants_text, struct ppa_snapshot **out)
+int ppa_build_named(const struct ppa_named_request *req, const struct ppa_rows *rows,
+		    const struct ppa_named_times *times, struct ppa_snapshot **out)
 {
+	const struct ppa_kind *kind = req->kind;
 	struct ppa_picture *p;
 	struct ppa_past past;
 	int err = -ENOMEM;
@@ -92,8 +94,8 @@ int ppa_build_named(const struct ppa_kind *kind, const struct ppa_rows *rows, co
 				draw(p, kind, &past, &rows->list[i]);
 		if (kind->comment)
 			kind->comment(p);
-		if (wants_text && kind->text_tail)
-			ppa_picture_head(p)->text_tail = kind->text_tail(p);
+		if (req->wants_text && kind->text_tail)
+			ppa_picture_head(p)->text_tail = kind->text_tail(p, req->may_pause);
 		err = ppa_picture_finish(p, out);
 	}
 	ppa_past_release(&past);

@@ -25,7 +25,7 @@ static struct {
 	struct ppa_labels names; /* values of the label thread, for ever: a delta compares them */
 	/* of the last dump */
 	size_t nours, nunanswered, nunreadable, nincomplete;
-	uint64_t took_ns;
+	uint64_t took_ns, cpu_ns;
 } threads;
 
 const char *ppa_goroutine_label(uint64_t number)
@@ -51,6 +51,7 @@ static void remember(const struct ppa_dump *d)
 	threads.nunreadable = d->nunreadable;
 	threads.nincomplete = d->nincomplete;
 	threads.took_ns = d->took_ns;
+	threads.cpu_ns = d->cpu_ns;
 	ppa_unlock(&threads.lock);
 }
 
@@ -86,9 +87,9 @@ void ppa_goroutine_comment(struct ppa_picture *p)
 			    ppa_picture_text(p,
 					     "pprofagent: %zu threads of the agent left out; %zu stacks cut short; "
 					     "%zu threads ran on unasked ([running]), %zu not readable ([no stack]); "
-					     "took %" PRIu64 " us",
+					     "took %" PRIu64 " us, %" PRIu64 " us of CPU",
 					     threads.nours, threads.nincomplete, threads.nunanswered,
-					     threads.nunreadable, threads.took_ns / 1000));
+					     threads.nunreadable, threads.took_ns / 1000, threads.cpu_ns / 1000));
 }
 
 /* ---- one by one ---- */
@@ -207,7 +208,7 @@ void ppa_threadcreate_gather(struct ppa_rows *rows)
 
 static void count_site(const struct ppa_site *s, void *arg)
 {
-	*(uint64_t *)arg += atomic_load_explicit(&s->counters[0], memory_order_relaxed) != 0;
+	*(uint64_t *)arg += atomic_load_explicit(&s->counters[0], memory_order_relaxed);
 }
 
 uint64_t ppa_threadcreate_count(void)

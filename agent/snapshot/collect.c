@@ -23,6 +23,7 @@
 #include "agent/profile/ready.h"
 #include "agent/cpu/sampler.h"
 #include "agent/cpu/session.h"
+#include "agent/dump/wall.h"
 #include "unwind/modules.h"
 #include "unwind/symbols.h"
 
@@ -101,6 +102,47 @@ int ppa_collect_cpu(const struct ppa_cpu_request *req, struct ppa_snapshot **out
 	return err;
 }
 
+/* As wait_out, and looking at threads meanwhile. */
+static int watch(const struct ppa_cpu_request *req, struct ppa_wall *w)
+{
+	uint64_t deadline = w->begin_ns + (uint64_t)req->duration_ns, now, step, sampler_due = 0;
+
+	while ((now = ppa_sys_clock_ns(CLOCK_MONOTONIC)) < deadline) {
+		if (now >= sampler_due) {
+			if (req->is_cancelled && req->is_cancelled(req->arg))
+				return -ECANCELED;
+			sampler_due = now + ppa_sampler_tick();
+		}
+		step = ppa_wall_tick(w);
+		sleep_ns(step < deadline - now ? step : deadline - now);
+	}
+	return 0;
+}
+
+int ppa_collect_wall(const struct ppa_cpu_request *req, struct ppa_snapshot **out)
+{
+	int hz = req->hz ? req->hz : default_hz, err;
+	struct ppa_session *cpu;
+	struct ppa_wall *w;
+
+	err = ppa_sampler_open(hz, true, &cpu);
+	if (err)
+		return err;
+	w = ppa_wall_begin(hz, req->label_tid);
+	err = w ? watch(req, w) : -ENOMEM;
+	if (w)
+		ppa_wall_end(w);
+	ppa_sampler_close(cpu);
+	if (!err) {
+		use_symbols(1);
+		err = ppa_build_wall(w, cpu, out);
+		use_symbols(-1);
+	}
+	ppa_wall_free(w);
+	ppa_session_free(cpu);
+	return err;
+}
+
 /* ---- named kinds ---- */
 
 enum { CANCEL_CHECK_NS = 100000000 };
@@ -145,7 +187,7 @@ static int build_named(const struct ppa_named_request *req, const struct ppa_row
 	if (before)
 		ppa_rows_subtract(&rows, before);
 	use_symbols(1);
-	err = ppa_build_named(req->kind, &rows, &times, req->wants_text, out);
+	err = ppa_build_named(req, &rows, &times, out);
 	use_symbols(-1);
 	ppa_rows_free(&rows);
 	return err;

@@ -28,13 +28,18 @@ struct ppa_cpu_request {
  * -EAGAIN/-EPERM when not one timer could be created. Context: server. */
 int ppa_collect_cpu(const struct ppa_cpu_request *req, struct ppa_snapshot **out) PPA_CTX_SERVER;
 
+/* The same for time that passes, whether threads run or not; hz is how often a second each thread is looked at, if that is not
+ * too much. Fails as ppa_collect_cpu does. Context: server. */
+int ppa_collect_wall(const struct ppa_cpu_request *req, struct ppa_snapshot **out) PPA_CTX_SERVER;
+
 struct ppa_kind;
 
 struct ppa_named_request {
 	const struct ppa_kind *kind; /* kinds.h */
 	int64_t delta_ns;	     /* what changed in this time from now on; 0: what there is now */
 	bool wants_text;	     /* for debug=1 */
-	bool wants_each;	     /* for debug=2, where the kind has it */
+	bool may_pause;	 /* threads of the target may have to wait a moment, for more of the text's figures */
+	bool wants_each; /* for debug=2, where the kind has it */
 	/* As above, while a delta waits. */
 	bool (*is_cancelled)(void *arg);
 	void *arg;

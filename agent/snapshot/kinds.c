@@ -45,8 +45,8 @@ static const struct ppa_kind kinds[] = {
 	{
 		.name = "heap",
 		.help = "Memory that is allocated and not freed, by the stack that allocated it. Sampled once in "
-			"PPROF_HEAP_RATE bytes and scaled up. seconds= gives what changed; gc= is accepted and does "
-			"nothing.",
+			"PPROF_HEAP_RATE bytes and scaled up. seconds= gives what changed; debug=1&amp;gc=1 asks "
+			"glibc for its figures, too.",
 		.types = HEAP_TYPES, .ntypes = 4, .period_type = {"space", "bytes"},
 		.form = PPA_FORM_HEAP, .has_delta = true, .cuts_allocator = true, .label = "bytes",
 		.gather = ppa_heap_gather, .period = ppa_heap_period, .count = ppa_heap_count,

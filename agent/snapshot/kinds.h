@@ -32,10 +32,11 @@ struct ppa_kind {
 	const char *(*label_text)(uint64_t number); /* its value; NULL: the number itself */
 	void (*gather)(struct ppa_rows *rows);	    /* errors in rows->err */
 	int64_t (*period)(void);
-	uint64_t (*count)(void);		      /* of records, for the index */
+	uint64_t (*count)(void);		      /* for the index: of records, or, as in Go, of threads */
 	void (*comment)(struct ppa_picture *p);	      /* what the reader must know to trust the figures; may be NULL */
 	int (*build_each)(struct ppa_snapshot **out); /* what debug=2 shows, one by one; NULL: the same as debug=1 */
-	const char *(*text_tail)(struct ppa_picture *p); /* what debug=1 appends; may be NULL */
+	/* What debug=1 appends; may be NULL. */
+	const char *(*text_tail)(struct ppa_picture *p, bool may_pause);
 };
 
 /* The kind of exactly this name, NULL if there is none. Context: any. */

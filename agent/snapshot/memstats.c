@@ -5,7 +5,8 @@
  * that belongs to a garbage collector. TotalAlloc, Mallocs and Frees are the sampled estimate: allocators keep no such
  * counts.
  *
- * mallinfo2 locks one arena after the other while it counts that arena's free blocks. That is why only debug=1 asks. */
+ * mallinfo2 locks one arena after the other while it counts that arena's free blocks, for tens of milliseconds where
+ * there are hundreds of thousands. Whoever wants that must say so (gc=1); else glibc's part is the estimate, too. */
 #include <dlfcn.h>
 #include <inttypes.h>
 #include <malloc.h>
@@ -14,6 +15,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
+#include "agent/base/resolve.h"
 #include "agent/base/sys.h"
 #include "agent/heap/heap.h"
 #include "agent/snapshot/build.h"
@@ -21,6 +23,8 @@
 #include "unwind/modules.h"
 
 enum { TEXT_BYTES = 1536 };
+
+extern const char *gnu_get_libc_version(void) __attribute__((weak));
 
 /* Bytes. */
 struct stats {
@@ -30,13 +34,23 @@ struct stats {
 	uint64_t released;
 };
 
+/* Asked only for what the allocator that is there should have: a name that is not found costs libc an allocation. */
+static void *find(const char *name)
+{
+	struct ppa_resolving r = ppa_resolve_begin();
+	void *f = dlsym(RTLD_DEFAULT, name);
+
+	ppa_resolve_end(&r);
+	return f;
+}
+
 static bool ask_jemalloc(struct stats *s)
 {
 	int (*mallctl)(const char *, void *, size_t *, void *, size_t);
 	size_t in_use = 0, resident = 0, mapped = 0, retained = 0, len = sizeof(size_t);
 	uint64_t epoch = 1;
 
-	*(void **)&mallctl = dlsym(RTLD_DEFAULT, "mallctl");
+	*(void **)&mallctl = find("mallctl");
 	/* The figures are of the last epoch: begin a new one. */
 	if (!mallctl || mallctl("epoch", NULL, NULL, &epoch, sizeof(epoch)) ||
 	    mallctl("stats.allocated", &in_use, &len, NULL, 0))
@@ -53,7 +67,7 @@ static bool ask_tcmalloc(struct stats *s)
 	int (*get)(const char *, size_t *);
 	size_t in_use = 0, heap = 0, released = 0;
 
-	*(void **)&get = dlsym(RTLD_DEFAULT, "MallocExtension_GetNumericProperty");
+	*(void **)&get = find("MallocExtension_GetNumericProperty");
 	if (!get || !get("generic.current_allocated_bytes", &in_use) || !get("generic.heap_size", &heap))
 		return false;
 	get("tcmalloc.pageheap_unmapped_bytes", &released);
@@ -87,16 +101,16 @@ static bool ask_glibc(struct stats *s)
 	struct info2 (*get2)(void);
 	struct info (*get)(void);
 
-	if (!is_libc_malloc())
-		return false;
-	*(void **)&get2 = dlsym(RTLD_DEFAULT, "mallinfo2");
+	if (!gnu_get_libc_version)
+		return false; /* musl keeps no count */
+	*(void **)&get2 = find("mallinfo2");
 	if (get2) {
 		struct info2 m = get2();
 
 		*s = (struct stats){m.uordblks + m.hblkhd, m.arena + m.hblkhd, m.fordblks, 0};
 		return true;
 	}
-	*(void **)&get = dlsym(RTLD_DEFAULT, "mallinfo");
+	*(void **)&get = find("mallinfo");
 	if (get) {
 		struct info m = get();
 
@@ -115,16 +129,18 @@ static void add_up(const struct ppa_site *s, void *arg)
 	sum->inuse_bytes += v.inuse_bytes;
 }
 
-const char *ppa_memstats_text(struct ppa_picture *p)
+const char *ppa_memstats_text(struct ppa_picture *p, bool may_pause)
 {
 	struct stats s = {.in_use = 0};
 	struct ppa_heap_values sum = {0, 0, 0, 0};
 	struct rusage usage = {.ru_maxrss = 0};
 	char text[TEXT_BYTES];
+	bool known;
 
 	ppa_sites_each(&ppa_heap_sites, add_up, &sum);
-	if (!ask_jemalloc(&s) && !ask_tcmalloc(&s) && !ask_glibc(&s))
-		s.in_use = (uint64_t)sum.inuse_bytes;
+	known = is_libc_malloc() ? may_pause && ask_glibc(&s) : ask_jemalloc(&s) || ask_tcmalloc(&s);
+	if (!known)
+		s.in_use = s.mapped = (uint64_t)sum.inuse_bytes;
 	ppa_syscall(SYS_getrusage, RUSAGE_SELF, (long)&usage, 0, 0, 0, 0);
 	snprintf(text, sizeof(text),
 		 "\n# runtime.MemStats\n# Alloc = %" PRIu64 "\n# TotalAlloc = %" PRId64 "\n# Sys = %" PRIu64

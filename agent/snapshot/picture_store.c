@@ -25,6 +25,9 @@ int ppa_picture_reserve(struct ppa_picture *p, struct ppa_array *a, size_t cap, 
 
 void *ppa_picture_add(struct ppa_picture *p, struct ppa_array *a, size_t item_bytes)
 {
+	/* After a refusal nothing is added any more: what belongs to the missing item would be added to another. */
+	if (p->err)
+		return NULL;
 	if (a->n == a->cap && ppa_picture_reserve(p, a, a->cap ? 2 * a->cap : 64, item_bytes))
 		return NULL;
 	return memset((char *)a->items + a->n++ * item_bytes, 0, item_bytes);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A pool of walk buffers, taken by a try; a thread that finds none loses the stack of one event, not the event. */
+ * A pool of walk buffers, taken by a try; a thread that finds none loses the stack of one event, not the event. A handler
+ * of the target that jumps out of a walk (siglongjmp) leaves a buffer behind; its thread finds that again, because it is
+ * further up the same stack by then. */
 #include "agent/thread/stack_here.h"
 
 #include <errno.h>
@@ -18,7 +20,10 @@ enum { BUFFERS = 64 };
 
 struct buffer {
 	_Atomic int busy;
-	uintptr_t alone; /* the one frame, where there is no walk */
+	/* written by the holder, who alone recognises them */
+	const void *_Atomic owner; /* its ppa_self */
+	_Atomic uintptr_t frame;   /* on its own stack; 0 elsewhere */
+	uintptr_t alone;	   /* the one frame, where there is no walk */
 	struct ppa_unwind_buf walk;
 };
 
@@ -36,7 +41,23 @@ PPA_CTX_MALLOC static bool is_own(uintptr_t pc)
 	return pc >= (uintptr_t)__ehdr_start && pc < (uintptr_t)_end;
 }
 
-PPA_CTX_MALLOC static struct buffer *take_buffer(void)
+/* Did this thread jump out of the walk that holds b? */
+PPA_CTX_MALLOC static bool is_left_behind(const struct buffer *b, uintptr_t frame)
+{
+	return frame && atomic_load_explicit(&b->owner, memory_order_relaxed) == &ppa_self &&
+	       atomic_load_explicit(&b->frame, memory_order_relaxed) &&
+	       atomic_load_explicit(&b->frame, memory_order_relaxed) < frame;
+}
+
+/* Our frame, if it lies on the thread's own stack: on others depth tells nothing. */
+PPA_CTX_MALLOC static uintptr_t own_frame(uintptr_t frame)
+{
+	const struct ppa_stack_bounds *s = ppa_self.slot ? &ppa_self.slot->bounds : NULL;
+
+	return s && frame >= s->lo && frame < s->hi ? frame : 0;
+}
+
+PPA_CTX_MALLOC static struct buffer *take_buffer(uintptr_t frame)
 {
 	/* acquire: pairs with the release in ppa_stack_init. */
 	struct buffer *b = atomic_load_explicit(&pool.buffers, memory_order_acquire);
@@ -45,10 +66,14 @@ PPA_CTX_MALLOC static struct buffer *take_buffer(void)
 		int zero = 0;
 
 		/* acquire: the last walk's writes come before ours; pairs with the release in ppa_stack_drop. */
-		if (!atomic_load_explicit(&b->busy, memory_order_relaxed) &&
-		    atomic_compare_exchange_strong_explicit(&b->busy, &zero, 1, memory_order_acquire,
-							    memory_order_relaxed))
-			return b;
+		if (!is_left_behind(b, frame) &&
+		    (atomic_load_explicit(&b->busy, memory_order_relaxed) ||
+		     !atomic_compare_exchange_strong_explicit(&b->busy, &zero, 1, memory_order_acquire,
+							      memory_order_relaxed)))
+			continue;
+		atomic_store_explicit(&b->owner, &ppa_self, memory_order_relaxed);
+		atomic_store_explicit(&b->frame, frame, memory_order_relaxed);
+		return b;
 	}
 	return NULL;
 }
@@ -69,7 +94,7 @@ PPA_CTX_MALLOC static uint64_t origin_of(const uintptr_t *pcs, uint32_t npcs)
 
 void ppa_stack_take(uintptr_t caller, struct ppa_stack_here *out)
 {
-	struct buffer *b = take_buffer();
+	struct buffer *b = take_buffer(own_frame((uintptr_t)__builtin_frame_address(0)));
 	uint32_t own = 0;
 
 	*out = (struct ppa_stack_here){&pool.lost, 1, 0, b};
@@ -105,8 +130,11 @@ void ppa_stack_drop(struct ppa_stack_here *s)
 {
 	struct buffer *b = s->buffer;
 
-	if (b) /* release: pairs with the acquire in take_buffer */
-		atomic_store_explicit(&b->busy, 0, memory_order_release);
+	if (!b)
+		return;
+	atomic_store_explicit(&b->owner, NULL, memory_order_relaxed);
+	/* release: pairs with the acquire in take_buffer */
+	atomic_store_explicit(&b->busy, 0, memory_order_release);
 }
 
 int ppa_stack_init(void)

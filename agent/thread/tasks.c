@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 
 #include "agent/base/sys.h"
+#include "agent/base/thread.h"
 #include "agent/base/vheap.h"
 #include "agent/thread/threads.h"
 
@@ -85,6 +86,7 @@ int ppa_tasks_read(int dir, struct ppa_tid_list *out)
 		}
 	}
 	ppa_vheap_free(buf);
+	ppa_thread_settle();
 	return n < 0 ? (int)n : err;
 }
 

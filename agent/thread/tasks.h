@@ -22,7 +22,7 @@ int ppa_tid_list_add(struct ppa_tid_list *l, pid_t tid) PPA_CTX_SERVER;
 bool ppa_tid_list_has(const struct ppa_tid_list *l, pid_t tid) PPA_CTX_SERVER;
 void ppa_tid_list_free(struct ppa_tid_list *l) PPA_CTX_SERVER;
 
-/* Append every thread of this process, ours included; dir: /proc/self/task, open. 0 or -errno. Context: server. */
+/* Append every thread of this process, ours included (and known to ppa_thread_owns); dir: /proc/self/task, open. 0 or -errno. Context: server. */
 int ppa_tasks_read(int dir, struct ppa_tid_list *out) PPA_CTX_SERVER;
 
 /* Open /proc/self/task; the descriptor or -errno. Context: server. */

@@ -89,6 +89,7 @@ struct ppa_thread *ppa_threads_reserve(void)
 	t->stack_bytes = 0;
 	t->creator = NULL;
 	t->creator_tid = 0;
+	t->asleep_since_ns = 0;
 	t->timer_id = -1;
 	atomic_store_explicit(&t->period_ns, 0, memory_order_relaxed);
 	atomic_store_explicit(&t->in_fork, false, memory_order_relaxed);

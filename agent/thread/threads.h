@@ -85,6 +85,10 @@ struct ppa_thread {
 	_Atomic bool in_fork; /* our signal is blocked by our own fork hook */
 	struct ppa_parked parked;
 
+	/* owned by whoever takes a dump */
+	uint64_t asleep_cpu_ns;	  /* the thread's CPU clock at the first dump that found it where the last one did */
+	uint64_t asleep_since_ns; /* CLOCK_MONOTONIC of that dump; 0: none */
+
 	/* owned by the scan */
 	uint32_t scan;
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// link: unwind/walk.c unwind/guess.c unwind/starts.c unwind/libunwind.c unwind/rowcache.c unwind/cfi.c unwind/unindexed.c unwind/cfi_program.c unwind/expr.c unwind/memory.c unwind/modules.c unwind/module_table.c unwind/module_stays.c unwind/module_scan.c unwind/maps.c unwind/elf_headers.c agent/base/sys.c agent/base/stats.c agent/base/vheap.c agent/base/vendor.c @unwind
+// link: @walker @unwind
 // flags: -fomit-frame-pointer
 /* What a walk costs, in nanoseconds a frame: a handler deep in a recursion unwinds the same context again and again.
  * warm: every row in the cache. cold: no cache at all, so each frame is a search and an interpretation (its tables are

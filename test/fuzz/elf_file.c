@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// link: unwind/symload.c unwind/symtab.c unwind/symtab_collect.c unwind/elf_file.c unwind/dynsyms.c unwind/plt.c unwind/debugdata.c unwind/bt_alloc.c agent/base/sys.c agent/base/vendor.c test/fakes/vheap.c @backtrace
+// link: unwind/symload.c unwind/symtab.c unwind/symtab_collect.c unwind/elf_file.c unwind/elf_headers.c unwind/dynsyms.c unwind/plt.c unwind/debugdata.c unwind/bt_alloc.c agent/base/sys.c agent/base/vendor.c test/fakes/vheap.c @backtrace
 /* Promise: no sequence of bytes that calls itself an ELF file makes the symbol reader fault, leak
  * or loop: as a file, as a loaded image, as mini debug information. The first byte chooses
  * which. */

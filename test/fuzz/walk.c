@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// link: unwind/walk.c unwind/guess.c unwind/starts.c unwind/libunwind.c unwind/rowcache.c unwind/cfi.c unwind/unindexed.c unwind/cfi_program.c unwind/expr.c unwind/memory.c agent/base/sys.c agent/base/stats.c agent/base/vheap.c agent/base/vendor.c @unwind
+// link: unwind/walk.c unwind/asleep.c unwind/guess.c unwind/starts.c unwind/libunwind.c unwind/rowcache.c unwind/cfi.c unwind/unindexed.c unwind/cfi_program.c unwind/expr.c unwind/memory.c agent/base/sys.c agent/base/stats.c agent/base/vheap.c agent/base/vendor.c @unwind
 // flags: -fno-stack-protector
 /* Promise: no registers, no stack and no unwind tables make the walker fault, read outside what it may, or not end.
  *

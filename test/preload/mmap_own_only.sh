@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Promise: the mmap profile shows what the program maps, to the byte, and nothing else: neither the memory of whatever
-# allocator serves it (glibc, musl, jemalloc, tcmalloc, mimalloc, in both orders of preloading) nor thread stacks, which
-# reach mmap as anybody does before glibc 2.34.
+# allocator serves it (glibc, musl, jemalloc, tcmalloc, mimalloc, in both orders of preloading) nor thread stacks. Where
+# another library's mmap comes before ours, the profile says so.
 . test/lib.sh
 need go
 LIBS=/usr/lib/$(uname -m)-linux-gnu
@@ -50,7 +50,7 @@ AGENT_ENV=()
 
 if command -v musl-gcc >/dev/null; then
 	musl-gcc -O2 -g -pthread -o "$TMP/mapper" test/victims/mapper.c 2>"$TMP/gcc.log" || fail "musl: $(head -5 "$TMP/gcc.log")"
-	only ld-musl "$TMP/mapper"
+	only linux-musl "$TMP/mapper"
 fi
 
 OLD=$PWD/build/debian11/lib/x86_64-linux-gnu

@@ -14,24 +14,22 @@ gcc -shared -fPIC -O1 -Wall -fno-builtin -o "$TMP/audit.so" test/preload/audit/a
 	fail "cannot compile the audit: $(head -5 "$TMP/log")"
 gcc -O1 -Wall -o "$TMP/report" test/preload/audit/report.c 2>"$TMP/log" || fail "cannot compile the report: $(head -5 "$TMP/log")"
 
-# ask PATH [curl options...]
+# ask PATH [curl options...]. What takes long if not told otherwise is broken off: that is a request, too.
 ask() {
 	local path=$1
 	shift
-	curl -s -o /dev/null --max-time 10 "${VIA[@]}" "$@" "http://$HOST/debug/pprof/$path"
+	curl -s -o /dev/null -w "%{http_code} $path\n" --max-time 3 "${VIA[@]}" "$@" "http://$HOST/debug/pprof/$path" >>"$TMP/answers"
 }
 
 # ask_everything: each page that the index names, by itself, as text, and over a second; and what is wrong or cut off.
 ask_everything() {
-	local page pages
+	local page pages arguments
 	pages=$(curl -s --max-time 10 "${VIA[@]}" "http://$HOST/debug/pprof/" | grep -oE "href=['\"]?[a-z]+" | grep -oE '[a-z]+$' | sort -u)
 	[ -n "$pages" ] || fail "the index names no page"
 	for page in $pages; do
-		case $page in
-		profile | trace) ;;
-		*) ask "$page" && ask "$page?debug=1" && ask "$page?debug=2" ;;
-		esac
-		ask "$page?seconds=1" &
+		for arguments in '' '?debug=1' '?debug=2' '?seconds=1'; do
+			ask "$page$arguments" &
+		done
 	done
 	ask 'profile?seconds=1&hz=1000&labels=tid' &
 	ask ''
@@ -46,13 +44,16 @@ ask_everything() {
 	ask '' -H "Host: $(printf '%03000d' 1)"
 	ask 'profile?seconds=5' --max-time 0.2
 	wait $(jobs -p | grep -vx "$PID")
+	for page in $pages; do
+		grep -q "^200 $page" "$TMP/answers" || fail "$page was never answered: $(cat "$TMP/answers")"
+	done
 }
 
-# audited ADDRESS COMMAND...
+# audited ROUNDS ADDRESS COMMAND...
 audited() {
-	local address=$1
-	shift
-	rm -f "$TMP/audit"
+	local rounds=$1 address=$2
+	shift 2
+	rm -f "$TMP/audit" "$TMP/answers"
 	AGENT_ENV=("LD_PRELOAD=$LIB $TMP/audit.so" "AUDIT_FILE=$TMP/audit" "PPROF_ADDR=$address")
 	start "$@"
 	[ -n "$ADDR" ] || fail "no address: $(cat "$TMP/err")"
@@ -61,8 +62,9 @@ audited() {
 	*) VIA=() HOST=$ADDR ;;
 	esac
 	open_gate
-	ask_everything
-	ask_everything
+	while [ $((rounds--)) -gt 0 ]; do
+		ask_everything
+	done
 	kill "$PID" 2>/dev/null
 	finish
 	"$TMP/report" "$TMP/audit" >"$TMP/counts" || fail "no report"
@@ -74,9 +76,9 @@ audited() {
 		fail "$1 at $address: more than $CALLS_A_THREAD allocations a thread: $(cat "$TMP/counts")"
 }
 
-audited 127.0.0.1:0 "$VICTIMS/spin" 2 0
-audited localhost:0 "$VICTIMS/cxxstack"
-audited "unix:$TMP/%e.sock" "$VICTIMS/spin" 1 0
+audited 2 127.0.0.1:0 "$VICTIMS/spin" 2 0
+audited 1 localhost:0 "$VICTIMS/cxxstack"
+audited 1 "unix:$TMP/%e.sock" "$VICTIMS/spin" 1 0
 
 # The audit itself can fail: a thread that looks like one of the agent's and allocates is seen.
 cat >"$TMP/liar.c" <<'END'

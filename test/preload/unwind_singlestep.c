@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// link: unwind/walk.c unwind/guess.c unwind/starts.c unwind/libunwind.c unwind/rowcache.c unwind/cfi.c unwind/unindexed.c unwind/cfi_program.c unwind/expr.c unwind/memory.c unwind/modules.c unwind/module_table.c unwind/module_stays.c unwind/module_scan.c unwind/maps.c unwind/elf_headers.c agent/base/sys.c agent/base/stats.c agent/base/vheap.c agent/base/vendor.c @unwind -lunwind -Wl,-z,lazy -lm
+// link: unwind/walk.c unwind/asleep.c unwind/guess.c unwind/starts.c unwind/libunwind.c unwind/rowcache.c unwind/cfi.c unwind/unindexed.c unwind/cfi_program.c unwind/expr.c unwind/memory.c unwind/modules.c unwind/module_table.c unwind/module_stays.c unwind/module_scan.c unwind/maps.c unwind/elf_headers.c agent/base/sys.c agent/base/stats.c agent/base/vheap.c agent/base/vendor.c @unwind -lunwind -Wl,-z,lazy -lm
 // flags: -fomit-frame-pointer
 /* Promise: at every single instruction of ordinary programs (allocator, stdio, vdso, lazy binding, dlopen, callbacks,
  * stack realignment, signal handlers, context switches) the walker reaches the thread's start and sees what libunwind

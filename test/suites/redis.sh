@@ -2,16 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # redis' own tests (Debian's source package) against Debian's redis-server, without and with the agent.
-# SUITE_UNITS: which units; SUITE_REDIS_SOURCE: the unpacked source (fetched through a private list of package sources).
+# SUITE_UNITS: which units; SUITE_LIMIT: seconds that each run may take (900); SUITE_REUSE: keep the results without the agent;
+# SUITE_REDIS_SOURCE: the unpacked source (fetched through a private list of package sources).
 . test/suites/lib.sh
 command -v redis-server >/dev/null || skip "redis-server is not installed"
 command -v tclsh >/dev/null || skip "tclsh is not installed"
-UNITS=${SUITE_UNITS:-unit/type/string unit/type/hash unit/type/set unit/type/zset unit/type/list unit/type/list-2
-	unit/type/stream unit/type/stream-cgroups unit/type/incr unit/keyspace unit/scan unit/info unit/auth unit/protocol unit/quit
-	unit/expire unit/dump unit/multi unit/pubsub unit/sort unit/scripting unit/functions unit/bitops unit/bitfield unit/geo
-	unit/hyperloglog unit/memefficiency unit/maxmemory unit/lazyfree unit/introspection unit/introspection-2 unit/slowlog
-	unit/limits unit/obuf-limits unit/tracking unit/aofrw unit/acl unit/other unit/client-eviction unit/querybuf
-	unit/shutdown unit/pendingquerybuf}
+UNITS=${SUITE_UNITS:-unit/type/string unit/type/incr unit/type/stream-cgroups unit/keyspace unit/scan unit/info unit/auth
+	unit/protocol unit/expire unit/dump unit/multi unit/pubsub unit/sort unit/functions unit/geo unit/hyperloglog
+	unit/memefficiency unit/lazyfree unit/introspection unit/introspection-2 unit/slowlog unit/limits unit/tracking
+	unit/aofrw unit/acl unit/other unit/shutdown}
 VERSION=$(redis-server --version | sed -E 's/.*v=([0-9.]+).*/\1/')
 SOURCE=${SUITE_REDIS_SOURCE:-$KEEP/redis-$VERSION}
 
@@ -28,7 +27,7 @@ fetch_source() {
 
 [ -d "$SOURCE/tests" ] || fetch_source || skip "the source of redis $VERSION cannot be fetched (see $KEEP/redis-source.log)"
 for program in redis-server redis-cli redis-benchmark redis-check-aof redis-check-rdb redis-sentinel; do
-	ln -sf "$(command -v $program)" "$SOURCE/src/$program"
+	command -v $program >/dev/null && ln -sf "$(command -v $program)" "$SOURCE/src/$program"
 done
 
 # units NAME COMMAND...: run $UNITS; "unit/name result" lines go to $KEEP/redis.NAME, the log beside.
@@ -38,12 +37,12 @@ units() {
 	for u in $UNITS; do
 		only+=(--single "$u")
 	done
-	(cd "$SOURCE" && "$@" ./runtest --clients 2 --skipfile /dev/null --tags -needs:config-maxmemory "${only[@]}") >"$KEEP/redis.$name.log" 2>&1
+	(cd "$SOURCE" && "$@" timeout --kill-after=5 "${SUITE_LIMIT:-900}" ./runtest --clients 2 --skipfile /dev/null --tags -needs:config-maxmemory "${only[@]}") >"$KEEP/redis.$name.log" 2>&1
 	sed -E 's/\x1b\[[0-9;]*m//g' "$KEEP/redis.$name.log" | sed -nE 's/^\[(ok|err|exception|skip|ignore)\]: (.*)$/\2 \1/p' |
 		sed -E 's/ \([0-9]+ ms\)//; s/ in tests\/.*/ /' | grep -vE '^(Test|Check) .*[0-9]+ ms' >"$KEEP/redis.$name"
 }
 
-units bare "${bare[@]}"
+[ -n "${SUITE_REUSE:-}" ] && [ -s "$KEEP/redis.bare" ] || units bare "${bare[@]}"
 scrape_all_along
 units agent "${with[@]}"
 touch "$TMP/over"

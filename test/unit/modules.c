@@ -3,6 +3,7 @@
 /* Promise: the table shows what is loaded: program, libraries, vdso, with build ids and unwind indexes.
  * Promise: what is unloaded and loaded again is another module; what did not change is the same one.
  * Promise: handlers find code before the table knows it, and never trust the table while something is unloaded.
+ * Promise: tables of former times are kept if somebody wants them, a bounded number, and know their time.
  * Promise: a held table outlives the modules it names; the child of a fork works on. */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -275,6 +276,71 @@ static void old_tables_are_freed(void **state)
 	assert_true(ppa_vheap_mapped_bytes() <= before);
 }
 
+static bool wanted;
+
+static bool is_wanted(void)
+{
+	return wanted;
+}
+
+/* Load and unload a library, seen by a refresh in between. Its function's address. */
+static uintptr_t come_and_go(void)
+{
+	void *h = dlopen(LIBRARY, RTLD_NOW), *f;
+
+	if (!h)
+		skip();
+	f = dlsym(h, "crc32");
+	assert_int_equal(ppa_modules_refresh(true), 0);
+	ppa_modules_unload_begin();
+	dlclose(h);
+	ppa_modules_unload_end();
+	assert_int_equal(ppa_modules_refresh(false), 0);
+	return (uintptr_t)f;
+}
+
+static size_t hold_all(struct ppa_module_era *eras)
+{
+	size_t n = ppa_modules_hold_all(eras);
+
+	for (size_t i = 0; i < n; i++)
+		ppa_modules_release(eras[i].table);
+	return n;
+}
+
+/* Those that somebody wants, and not one more; each says its time. */
+static void former_tables_are_kept(void **state)
+{
+	struct ppa_module_era eras[1 + PPA_MODULES_PAST_MAX];
+	uint64_t before, between;
+	uintptr_t f;
+
+	(void)state;
+	ppa_modules_keep_past(is_wanted);
+	come_and_go();
+	assert_int_equal(hold_all(eras), 1);
+	wanted = true;
+	before = ppa_modules_unloads();
+	f = come_and_go();
+	wanted = false;
+	come_and_go();
+	between = ppa_modules_unloads();
+	assert_int_equal(hold_all(eras), 2);
+	assert_non_null(ppa_modules_lookup(eras[1].table, f));
+	assert_null(ppa_modules_lookup(eras[0].table, f));
+	assert_true(eras[1].from <= before && eras[1].until == before);
+	assert_true(eras[0].from > eras[1].until && eras[0].until == between);
+	wanted = true;
+	for (int i = 0; i < PPA_MODULES_PAST_MAX + 5; i++)
+		come_and_go();
+	assert_int_equal(hold_all(eras), 1 + PPA_MODULES_PAST_MAX);
+	/* The one from the beginning was dropped. */
+	assert_true(eras[PPA_MODULES_PAST_MAX].from > between);
+	for (size_t i = 0; i < PPA_MODULES_PAST_MAX; i++)
+		assert_true(eras[i].from > eras[i + 1].until);
+	ppa_modules_keep_past(NULL);
+}
+
 /* Where /proc is closed the loader's list must give the same picture, but for inodes. */
 static void the_loaders_list_will_do(void **state)
 {
@@ -379,17 +445,12 @@ static void the_child_works_on(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_program_and_its_libraries),
-		cmocka_unit_test(agrees_with_the_loader),
-		cmocka_unit_test(nothing_new_is_the_same_table),
-		cmocka_unit_test(loaded_and_unloaded),
-		cmocka_unit_test(distrust_while_unloading),
-		cmocka_unit_test(unloading_waits_for_walks_a_while),
-		cmocka_unit_test(foreign_code_is_no_module),
-		cmocka_unit_test(the_loaders_list_will_do),
-		cmocka_unit_test(old_tables_are_freed),
-		cmocka_unit_test(readers_and_refreshes_do_not_meet),
-		cmocka_unit_test(the_child_works_on),
+		cmocka_unit_test(the_program_and_its_libraries), cmocka_unit_test(agrees_with_the_loader),
+		cmocka_unit_test(nothing_new_is_the_same_table), cmocka_unit_test(loaded_and_unloaded),
+		cmocka_unit_test(distrust_while_unloading),	 cmocka_unit_test(unloading_waits_for_walks_a_while),
+		cmocka_unit_test(foreign_code_is_no_module),	 cmocka_unit_test(the_loaders_list_will_do),
+		cmocka_unit_test(old_tables_are_freed),		 cmocka_unit_test(readers_and_refreshes_do_not_meet),
+		cmocka_unit_test(former_tables_are_kept),	 cmocka_unit_test(the_child_works_on),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -186,9 +186,31 @@ static void in_order(void **state)
 	for (size_t p = PAGES; p-- > 0;)
 		insert(p, p + 1, ++birth);
 	assert_same();
+	assert_true(set.nleaves <= PAGES / PPA_REGIONS_PER_LEAF + 1);
 	for (size_t p = 0; p < PAGES; p += 10)
 		clear(p, p + 10, UINT64_MAX);
 	assert_int_equal(set.nregions, 0);
+}
+
+/* In a gap between others, from both sides: leaves are at least half full. */
+static void in_a_gap(void **state)
+{
+	uint64_t birth = 0;
+
+	(void)state;
+	memset(&model, 0, sizeof(model));
+	for (size_t p = 0; p < 1000; p++)
+		insert(p, p + 1, ++birth);
+	for (size_t p = PAGES; p-- > PAGES - 1000;)
+		insert(p, p + 1, ++birth);
+	for (size_t p = PAGES - 1000; p-- > 3000;)
+		insert(p, p + 1, ++birth);
+	for (size_t p = 1000; p < 3000; p++)
+		insert(p, p + 1, ++birth);
+	assert_same();
+	assert_true(set.nleaves <= PAGES / (PPA_REGIONS_PER_LEAF / 2) + 1);
+	clear(0, PAGES, UINT64_MAX);
+	assert_int_equal(set.nleaves, 0);
 }
 
 static void without_memory(void **state)
@@ -224,10 +246,8 @@ static void without_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(as_the_model),
-		cmocka_unit_test(sparse_leaves_are_joined),
-		cmocka_unit_test(in_order),
-		cmocka_unit_test(without_memory),
+		cmocka_unit_test(as_the_model), cmocka_unit_test(sparse_leaves_are_joined), cmocka_unit_test(in_order),
+		cmocka_unit_test(in_a_gap),	cmocka_unit_test(without_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -116,6 +116,14 @@ void ppa_handle_profile(struct ppa_request *r)
 	handled_by("profile");
 }
 
+void ppa_handle_wall(struct ppa_request *r)
+{
+	char path[] = "/debug/pprof/wall";
+
+	nest(r, path);
+	handled_by("wall");
+}
+
 static void asks(enum ppa_method method, const char *uri, const char *query, int status, const char *text)
 {
 	char path[256];
@@ -139,6 +147,9 @@ static void names_lead_to_handlers(void **state)
 	asks(PPA_METHOD_HEAD, "/debug/pprof/profile", NULL, 200, "profile");
 	asks(PPA_METHOD_POST, "/debug/pprof/symbol", NULL, 200, "symbol");
 	asks(PPA_METHOD_GET, "/debug/pprof/symbolz", NULL, 200, "symbol");
+	asks(PPA_METHOD_GET, "/debug/pprof/wall", NULL, 200, "wall");
+	asks(PPA_METHOD_GET, "/debug/fgprof", "seconds=1", 200, "wall");
+	asks(PPA_METHOD_GET, "/debug/fgprof/", NULL, 404, "404 page not found");
 	asks(PPA_METHOD_GET, "/debug/pprof/he%61p", NULL, 200, "named");
 }
 

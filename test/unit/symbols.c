@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// link: unwind/symbols.c unwind/symload.c unwind/symtab.c unwind/symtab_collect.c unwind/elf_file.c unwind/dynsyms.c unwind/plt.c unwind/debugdata.c unwind/bt_alloc.c unwind/demangle.c agent/base/vheap.c agent/base/sys.c agent/base/vendor.c @backtrace @iberty -ldl -lpthread
+// link: unwind/symbols.c unwind/symload.c unwind/symtab.c unwind/symtab_collect.c unwind/elf_file.c unwind/elf_headers.c unwind/dynsyms.c unwind/plt.c unwind/debugdata.c unwind/bt_alloc.c unwind/demangle.c agent/base/vheap.c agent/base/sys.c agent/base/vendor.c @backtrace @iberty -ldl -lpthread
 /* Promise: functions of the program, its libraries and the vdso have their names, static ones where
  * the file knows them.
  * Promise: linkage stubs are named for what they lead to.

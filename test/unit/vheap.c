@@ -66,7 +66,7 @@ static void realloc_carries_the_content(void **state)
 	unsigned char *p = NULL;
 
 	(void)state;
-	for (size_t n = 1; n < 200000; n = n * 3 / 2 + 1) {
+	for (size_t n = 1; n < 20000000; n = n * 3 / 2 + 1) {
 		p = ppa_vheap_realloc(p, n);
 		assert_non_null(p);
 		p[n - 1] = (unsigned char)n;
@@ -76,6 +76,8 @@ static void realloc_carries_the_content(void **state)
 	p = ppa_vheap_realloc(p, 5);
 	assert_int_equal(p[0], 1);
 	assert_null(ppa_vheap_realloc(p, 0));
+	ppa_vheap_trim();
+	assert_int_equal(ppa_vheap_mapped_bytes(), 0);
 }
 
 static void calloc_is_zero_after_reuse(void **state)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// link: unwind/walk.c unwind/guess.c unwind/starts.c unwind/libunwind.c unwind/rowcache.c unwind/cfi.c unwind/unindexed.c unwind/cfi_program.c unwind/expr.c unwind/memory.c unwind/modules.c unwind/module_table.c unwind/module_stays.c unwind/module_scan.c unwind/maps.c unwind/elf_headers.c agent/base/sys.c agent/base/stats.c agent/base/vheap.c agent/base/vendor.c @unwind
+// link: unwind/walk.c unwind/asleep.c unwind/guess.c unwind/starts.c unwind/libunwind.c unwind/rowcache.c unwind/cfi.c unwind/unindexed.c unwind/cfi_program.c unwind/expr.c unwind/memory.c unwind/modules.c unwind/module_table.c unwind/module_stays.c unwind/module_scan.c unwind/maps.c unwind/elf_headers.c agent/base/sys.c agent/base/stats.c agent/base/vheap.c agent/base/vendor.c @unwind
 // flags: -fomit-frame-pointer -fno-stack-protector
 /* Promise: from any instruction the walk ends, names how it ended, and reads nothing that could fault.
  * Promise: frames of foreign code, of calls to nowhere, of signal trampolines without unwind information and of other

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -105,39 +106,79 @@ func mixedBars(r *results) []bar {
 
 func everyBars(r *results) []bar { return r.sampleBars("a sample and its free, all sampled, ns", 1) }
 
-// measureHeapInstructions counts an operation of each kind.
+// counter says what one more unit of a program's work takes in instructions.
+type counter struct {
+	unit      string
+	few, many int
+	command   func(n int) []string
+	missing   string
+}
+
+func counters() []counter {
+	micro := func(mode string) func(n int) []string {
+		return func(n int) []string { return []string{programs + "/malloc", mode, "1", fmt.Sprint(n)} }
+	}
+	return []counter{
+		{"a pair", 100000, 500000, micro("pair"), ""},
+		{"mixed", 50000, 250000, micro("mixed"), ""},
+		{"sqlite3, a row", 2000, 12000, func(n int) []string {
+			return []string{"sqlite3", ":memory:", strings.ReplaceAll(sqliteScript, "400000", fmt.Sprint(n))}
+		}, lacks("sqlite3")},
+		{"python3, a row", 500, 3500, func(n int) []string {
+			return []string{"/usr/bin/python3", "-c", strings.ReplaceAll(pythonScript, "60000", fmt.Sprint(n))}
+		}, lacks("/usr/bin/python3")},
+	}
+}
+
+// measureHeapInstructions counts in the forms that have a heap profile. Heaptrack is not among them: it injects itself,
+// and callgrind does not follow.
 func measureHeapInstructions() []bar {
 	if missing := lacks("valgrind"); missing != "" {
 		fmt.Printf("skipped: %s\n", missing)
 		return nil
 	}
-	count := func(v *variant, mode string, few, many int) float64 {
-		return step(few, many, func(n int) (float64, error) {
-			return instructionsOf(v, programs+"/malloc", mode, "1", fmt.Sprint(n))
-		})
+	units := counters()
+	fmt.Printf("%-23s", "")
+	for _, c := range units {
+		fmt.Printf("%16s%9s", c.unit, "to p.-t.")
 	}
-	var pass [2]float64
-	fmt.Printf("%-23s%12s%18s%12s%18s\n", "", "a pair", "to pass-through", "mixed", "to pass-through")
+	fmt.Println()
+	pass, idle := make([]float64, len(units)), make([]float64, len(units))
 	for _, v := range allVariants() {
-		// Not heaptrack: it writes a file of its own, and callgrind follows it into a library that it injects itself with.
-		if !forHeap(&v) && v.name != vEvery || v.missing != "" || v.name == vControl || v.name == vTrack {
+		if !forHeap(&v) && v.name != vEvery || v.missing != "" || v.name == vControl || v.name == vTrack ||
+			!onlyVariants.MatchString(v.name) {
 			continue
 		}
-		x := [2]float64{count(&v, "pair", 100000, 500000), count(&v, "mixed", 50000, 250000)}
-		if v.name == vPass {
-			pass = x
-		}
 		fmt.Printf("%-23s", v.name)
-		for i := range x {
-			to := "–"
-			if pass[i] > 0 {
-				to = fmt.Sprintf("%.3f", x[i]/pass[i])
+		for i, c := range units {
+			// Every block of a whole program takes too long, and other allocators do not show what we cost.
+			if c.missing != "" || i > 1 && (v.name == vEvery || v.own != vHeapOff && v.preload != library && v.of != "") {
+				fmt.Printf("%16s%9s", "–", "–")
+				continue
 			}
-			fmt.Printf("%12.1f%18s", x[i], to)
+			x := step(c.few, c.many, func(n int) (float64, error) { return instructionsOf(&v, c.command(n)...) })
+			to := "–"
+			switch v.name {
+			case vPass:
+				pass[i] = x
+			case vIdle:
+				idle[i] = x
+			}
+			if pass[i] > 0 {
+				to = fmt.Sprintf("%.3f", x/pass[i])
+			}
+			fmt.Printf("%16.1f%9s", x, to)
 		}
 		fmt.Println()
 	}
-	return nil
+	var bars []bar
+	for i, c := range units {
+		if r := idle[i] / pass[i]; i > 1 && r > 0 {
+			bars = append(bars, bar{what: "instructions, " + c.unit + ", heap on, to pass-through", limit: 1.01,
+				measured: exactly(r, r, r), format: "%.4f"})
+		}
+	}
+	return bars
 }
 
 // holder is a program that comes to hold much memory and then rests.

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * wall: sleepers' stacks as they were charged, and the time of each runner shared out among the stacks that the CPU
+ * profile of the same window saw of it. Samples are time divided by the period, so that both types agree. */
+#include <errno.h>
+#include <inttypes.h>
+
+#include "agent/cpu/session.h"
+#include "agent/dump/wall.h"
+#include "agent/profile/marker.h"
+#include "agent/snapshot/build.h"
+#include "agent/snapshot/picture.h"
+#include "unwind/modules.h"
+
+struct drawing {
+	struct ppa_picture *p;
+	struct ppa_wall *w;
+	const struct ppa_session *cpu;
+	int64_t period_ns, carry_ns; /* what rounding took from earlier samples */
+};
+
+static void put(struct drawing *d, int64_t ns, uint64_t layout, const uintptr_t *pcs, uint32_t npcs, uint32_t label,
+		uint32_t tid)
+{
+	int64_t values[2] = {(ns + d->carry_ns) / d->period_ns, ns};
+
+	d->carry_ns += ns - values[0] * d->period_ns;
+	ppa_picture_sample(d->p, values);
+	ppa_picture_frames(d->p, ppa_session_table(d->cpu, layout), pcs, npcs, 0);
+	if (label < d->w->labels.n) {
+		struct ppa_label l = {.key = "thread", .str = ppa_picture_keep(d->p, d->w->labels.values[label])};
+
+		ppa_picture_label(d->p, &l);
+	}
+	if (tid) {
+		struct ppa_label l = {.key = "tid", .num = tid};
+
+		ppa_picture_label(d->p, &l);
+	}
+	ppa_picture_merge(d->p);
+}
+
+static void draw_asleep(const struct ppa_stack *st, void *arg)
+{
+	put(arg, st->count, st->layout, st->pcs, st->npcs, st->label, st->tid);
+}
+
+static void count_running(const struct ppa_stack *st, void *arg)
+{
+	const struct drawing *d = arg;
+	struct ppa_wall_thread *t = ppa_wall_find(d->w, (pid_t)st->tid);
+
+	if (t)
+		t->running_samples += (uint64_t)st->count;
+}
+
+static void draw_running(const struct ppa_stack *st, void *arg)
+{
+	struct drawing *d = arg;
+	struct ppa_wall_thread *t = ppa_wall_find(d->w, (pid_t)st->tid);
+	uint64_t ns;
+
+	if (!t || !t->running_samples)
+		return;
+	/* The rest for the last, so that nothing is lost by rounding. */
+	ns = (uint64_t)((double)t->running_ns * (double)st->count / (double)t->running_samples);
+	ns = ns > t->running_ns || t->running_samples == (uint64_t)st->count ? t->running_ns : ns;
+	t->running_samples -= (uint64_t)st->count;
+	t->running_ns -= ns;
+	if (ns)
+		put(d, (int64_t)ns, st->layout, st->pcs, st->npcs, t->label, d->w->label_tid ? st->tid : 0);
+}
+
+/* Who ran whenever it was looked at, and never long enough for a sample. */
+static void draw_unsampled(struct drawing *d)
+{
+	uintptr_t running = ppa_marker_address(PPA_MARKER_RUNNING);
+
+	for (size_t i = 0; i < d->w->cap; i++) {
+		const struct ppa_wall_thread *t = &d->w->threads[i];
+
+		if (t->tid && t->running_ns)
+			put(d, (int64_t)t->running_ns, UINT64_MAX, &running, 1, t->label,
+			    d->w->label_tid ? (uint32_t)t->tid : 0);
+	}
+}
+
+static void comment(struct ppa_picture *p, const struct ppa_wall *w)
+{
+	uint64_t ns = w->end_ns - w->begin_ns;
+
+	ppa_picture_comment(p, ppa_picture_text(p,
+						"pprofagent: %zu threads, %" PRIu64 " looks, %" PRIu64
+						" of them closer; %" PRIu64 " ms of time lost; the looks took %" PRIu64
+						".%03" PRIu64 " ms of CPU",
+						w->nthreads, w->looks, w->walks, w->lost_ns / 1000000,
+						w->spent_ns / 1000000, w->spent_ns / 1000 % 1000));
+	if (w->nthreads && ns && w->looks < (uint64_t)w->hz * (ns / 1000000) * w->nthreads / 2000)
+		ppa_picture_comment(
+			p, ppa_picture_text(
+				   p,
+				   "pprofagent: each thread was looked at %" PRIu64
+				   " times on average, less often than asked for: more would cost over 1 %% of a CPU",
+				   w->looks / w->nthreads));
+}
+
+int ppa_build_wall(struct ppa_wall *w, const struct ppa_session *cpu, struct ppa_snapshot **out)
+{
+	struct drawing d = {.p = ppa_picture_new(ppa_session_table(cpu, UINT64_MAX)), .w = w, .cpu = cpu};
+	struct ppa_snapshot *head;
+
+	if (!d.p)
+		return -ENOMEM;
+	d.period_ns = 1000000000 / w->hz;
+	head = ppa_picture_head(d.p);
+	head->name = "wall";
+	head->sample_types[0] = (struct ppa_value_type){"samples", "count"};
+	head->sample_types[1] = (struct ppa_value_type){"wall", "nanoseconds"};
+	head->nsample_types = 2;
+	head->period_type = (struct ppa_value_type){"wall", "nanoseconds"};
+	head->period = d.period_ns;
+	head->time_ns = w->begin_utc_ns;
+	head->duration_ns = (int64_t)(w->end_ns - w->begin_ns);
+	ppa_stacktab_each(&w->stacks, draw_asleep, &d);
+	ppa_stacktab_each(&cpu->stacks, count_running, &d);
+	ppa_stacktab_each(&cpu->stacks, draw_running, &d);
+	draw_unsampled(&d);
+	comment(d.p, w);
+	return ppa_picture_finish(d.p, out);
+}

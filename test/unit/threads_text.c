@@ -1,0 +1,129 @@
+// link: proto/threads.c proto/sound.c proto/sink.c test/fakes/vheap.c
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Promise: debug=2 of goroutine looks as Go's does, one block a thread, whatever names hold; and a snapshot that
+ * contradicts itself is refused. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "agent/base/attr.h"
+#include "agent/snapshot/snapshot.h"
+#include "proto/sink.h"
+#include "proto/threads.h"
+#include "test/fakes/vheap.h"
+
+static const struct ppa_mapping mappings[] = {
+	{0x400000, 0x401000, 0x1000, "/usr/bin/prog", "ab12", true, false, false, false},
+};
+static const struct ppa_function functions[] = {
+	{"inner", "inner", "/src/prog.c", 3},
+	{"ns::outer<int>", "_ZN2ns5outerIiEEvv", "/src/prog.cc", 9},
+	{"main", "main", "", 0},
+	{"std::thread::_M_start_thread", "", "", 0},
+	{"[running]", "", "", 0},
+};
+static const struct ppa_line lines[] = {{0, 5}, {1, 12}, {2, 0}, {3, 0}, {4, 0}};
+static const struct ppa_location locations[] = {
+	{0x400123, 0, 0, 2, 0x400100},
+	{0x400205, 0, 2, 1, 0x400200},
+	{0x400301, 0, 3, 1, 0x400300},
+	{0x10, PPA_SNAPSHOT_NO_MAPPING, 4, 1, 0},
+};
+static const uint32_t stack_locs[] = {0, 1, 2, 1, 3};
+static const struct ppa_label labels[] = {
+	{"tid", NULL, 22, NULL},	{"state", "sleep", 0, NULL},
+	{"minutes", NULL, 3, NULL},	{"name", "wor\"k\x01 \xc3", 0, NULL},
+	{"created_by", NULL, 17, NULL}, {"tid", NULL, 23, NULL},
+	{"state", "running", 0, NULL},	{"minutes", NULL, 0, NULL},
+	{"name", "", 0, NULL},
+};
+static const char *const comments[] = {"pprofagent: one"};
+
+static const struct ppa_snap_sample samples[] = {
+	{0, 2, 0, 4, {1}},
+	{2, 2, 4, 1, {0}},
+	{4, 1, 5, 4, {1}},
+};
+
+static struct ppa_snapshot snapshot(void)
+{
+	return (struct ppa_snapshot){
+		.name = "goroutine",
+		.form = PPA_FORM_THREADS,
+		.nsample_types = 1,
+		.mappings = mappings,
+		.nmappings = PPA_ARRAY_LEN(mappings),
+		.functions = functions,
+		.nfunctions = PPA_ARRAY_LEN(functions),
+		.lines = lines,
+		.nlines = PPA_ARRAY_LEN(lines),
+		.locations = locations,
+		.nlocations = PPA_ARRAY_LEN(locations),
+		.stack_locs = stack_locs,
+		.nstack_locs = PPA_ARRAY_LEN(stack_locs),
+		.labels = labels,
+		.nlabels = PPA_ARRAY_LEN(labels),
+		.samples = samples,
+		.nsamples = PPA_ARRAY_LEN(samples),
+		.comments = comments,
+		.ncomments = PPA_ARRAY_LEN(comments),
+	};
+}
+
+static void blocks_look_as_go_prints_them(void **state)
+{
+	static const char expected[] = "goroutine 22 [sleep, 3 minutes, \"wor\\x22k\\x01 \\xc3\"]:\n"
+				       "inner(...)\n"
+				       "\t/src/prog.c:5\n"
+				       "ns::outer<int>(...)\n"
+				       "\t/src/prog.cc:12 +0x23\n"
+				       "main(...)\n"
+				       "\t/usr/bin/prog +0x5\n"
+				       "created by main in goroutine 17\n"
+				       "\t/usr/bin/prog +0x5\n"
+				       "\n"
+				       "goroutine 23 [running]:\n"
+				       "[running](...)\n"
+				       "\t?\n"
+				       "\n"
+				       "# pprofagent: one\n";
+	struct ppa_snapshot s = snapshot();
+	struct ppa_sink out;
+
+	(void)state;
+	ppa_sink_init(&out);
+	assert_int_equal(ppa_threads_encode(&s, &out), 0);
+	assert_int_equal(out.len, sizeof(expected) - 1);
+	assert_memory_equal(out.bytes, expected, sizeof(expected) - 1);
+	ppa_sink_free(&out);
+}
+
+static void a_snapshot_that_contradicts_itself_is_refused(void **state)
+{
+	struct ppa_snapshot s = snapshot();
+	struct ppa_sink out;
+
+	(void)state;
+	s.nlocations = 2;
+	ppa_sink_init(&out);
+	assert_int_equal(ppa_threads_encode(&s, &out), -EINVAL);
+	assert_int_equal(out.len, 0);
+	ppa_sink_free(&out);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(blocks_look_as_go_prints_them),
+		cmocka_unit_test(a_snapshot_that_contradicts_itself_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
