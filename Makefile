@@ -200,7 +200,7 @@ $(B)/victims/%: test/victims/%.rs
 	mkdir -p $(@D)
 	$(if $(HAVE_RUST),$(RUSTC) -O -g -o $@ $< $(VICTIM_FLAGS_$*),echo "  (no rustc of at least 1.66: $@ is left out)")
 
-.PHONY: unit victims test asan ubsan tsan bench fuzz torture run
+.PHONY: unit victims test asan ubsan tsan bench fuzz torture suites run
 unit: $(UNIT)
 victims: $(VICTIMS)
 $(B)/.bootstrap-test: scripts/bootstrap
@@ -229,6 +229,13 @@ bench: $(B)/.bootstrap-bench $(LIB) $(BENCH)
 torture: $(B)/.bootstrap-test $(LIB) $(PRELOAD) $(TORTURE) $(VICTIMS)
 	+$(MAKE) --no-print-directory VARIANT=fuzz $(B)/fuzz/walk
 	LIB=$(abspath $(LIB)) VICTIMS=$(B)/victims OUT=$(OUT) T="$(T)" scripts/torture
+
+# Other people's test suites, and ten minutes of thread churn, with the agent in them.
+$(B)/.bootstrap-suites: scripts/bootstrap
+	scripts/bootstrap suites
+
+suites: $(B)/.bootstrap-suites $(LIB) $(TORTURE)
+	LIB=$(abspath $(LIB)) OUT=$(OUT) T="$(T)" test/suites/run
 
 run: $(LIB) $(B)/.bootstrap-run
 	LIB=$(abspath $(LIB)) scripts/run
@@ -267,6 +274,7 @@ help:
 	echo "make fuzz         every harness for FUZZ_SECONDS ($(FUZZ_SECONDS)) seconds"
 	echo "make bench        what the agent costs; BENCH_ROUNDS=n BENCH_ONLY=pattern"
 	echo "make torture      the long, hostile tests"
+	echo "make suites       CPython's and redis' own tests, stress-ng and thread churn, with the agent in them"
 	echo "make fmt          clang-format in place"
 	echo "make clean        remove what was built; distclean also what was downloaded"
 	echo "knobs: CC CFLAGS LDFLAGS V=1 VARIANT=release|debug|asan|ubsan|tsan RUSTC T CMD FUZZ_SECONDS"

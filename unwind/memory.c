@@ -3,6 +3,8 @@
  * Reads that cannot fault; see memory.h for the two kinds. Every loop is bounded by the width of what it reads. */
 #include "unwind/memory.h"
 
+#include <sys/syscall.h>
+
 #include "agent/base/sys.h"
 #include "unwind/arch.h"
 
@@ -34,6 +36,7 @@ void ppa_memory_init(struct ppa_memory *m, struct ppa_unwind_buf *buf)
 	m->lo = m->hi = m->sp = 0;
 	m->buf = buf;
 	m->copies_left = MAX_COPIES;
+	m->mem_fd = -1;
 	buf->window_base = 0;
 	buf->window_len = 0;
 }
@@ -53,12 +56,20 @@ void ppa_memory_enter(struct ppa_memory *m, const struct ppa_stack_bounds *bound
 	m->hi = bounds->hi;
 }
 
+PPA_CTX_SIGNAL static long read_bytes(const struct ppa_memory *m, void *dst, uintptr_t addr, size_t len)
+{
+	/* The second choice of ppa_sys_read_memory trusts that nobody unmaps what it just probed: so do not others' stacks. */
+	if (ppa_unlikely(m->mem_fd >= 0))
+		return ppa_syscall(SYS_pread64, m->mem_fd, (long)dst, (long)len, (long)addr, 0, 0);
+	return ppa_sys_read_memory(dst, addr, len);
+}
+
 bool ppa_memory_copy(struct ppa_memory *m, void *dst, uintptr_t addr, size_t len)
 {
 	if (!m->copies_left)
 		return false;
 	m->copies_left--;
-	return ppa_sys_read_memory(dst, addr, len) == (long)len;
+	return read_bytes(m, dst, addr, len) == (long)len;
 }
 
 PPA_CTX_SIGNAL static bool in_window(const struct ppa_unwind_buf *b, uintptr_t addr, uintptr_t *out)
@@ -78,7 +89,7 @@ PPA_CTX_SIGNAL static bool fill_window(struct ppa_memory *m, uintptr_t base)
 	if (!m->copies_left)
 		return false;
 	m->copies_left--;
-	n = ppa_sys_read_memory(m->buf->window, base, sizeof(m->buf->window));
+	n = read_bytes(m, m->buf->window, base, sizeof(m->buf->window));
 	m->buf->window_base = base;
 	m->buf->window_len = n > 0 ? (size_t)n : 0;
 	return n > 0;

@@ -24,6 +24,7 @@ struct ppa_memory {
 	uintptr_t lo, hi; /* load directly in [lo, hi); hi == 0: nowhere */
 	uintptr_t sp;	  /* of the current frame: a hint where the window should begin */
 	struct ppa_unwind_buf *buf;
+	int mem_fd;	      /* /proc/self/mem for reads of another thread's stack; -1: process_vm_readv */
 	uint32_t copies_left; /* system calls this walk may still make, for both kinds */
 };
 

@@ -58,6 +58,7 @@ void ppa_unwind_here(const struct ppa_stack_bounds *bounds, struct ppa_unwind_bu
  * there is one, is a frame further up that told them: inside [text_lo, text_hi) with this stack pointer. */
 struct ppa_sleeper {
 	uintptr_t pc, sp;
+	int mem_fd;	     /* /proc/self/mem where process_vm_readv is forbidden (ppa_sys_reads_safely), else -1 */
 	uintptr_t anchor_sp; /* 0: no anchor */
 	uintptr_t text_lo, text_hi;
 	uintptr_t saved[6]; /* callee-saved registers, rbx rbp r12 r13 r14 r15 */

@@ -27,7 +27,8 @@ static const struct {
 	ENTRY(signal),	       ENTRY(sigwait),	    ENTRY(sigwaitinfo),	    ENTRY(sigtimedwait), ENTRY(sigpending),
 	ENTRY(signalfd),       ENTRY(fork),	    ENTRY(daemon),	    ENTRY(forkpty),	 ENTRY(execve),
 	ENTRY(execv),	       ENTRY(execvp),	    ENTRY(execvpe),	    ENTRY(fexecve),	 ENTRY(posix_spawn),
-	ENTRY(posix_spawnp),   ENTRY(dlopen),	    ENTRY(dlmopen),	    ENTRY(dlclose),
+	ENTRY(posix_spawnp),   ENTRY(dlopen),	    ENTRY(dlmopen),	    ENTRY(dlclose),	 ENTRY(thrd_create),
+	ENTRY(thrd_exit),
 };
 
 static struct ppa_real real;

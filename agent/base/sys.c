@@ -85,6 +85,14 @@ long ppa_sys_read_memory(void *dst, uintptr_t src, size_t len)
 	return n;
 }
 
+bool ppa_sys_reads_safely(void)
+{
+	char byte = 0, copy;
+
+	ppa_sys_read_memory(&copy, (uintptr_t)&byte, 1); /* the first call finds out */
+	return !atomic_load_explicit(&no_vm_readv, memory_order_relaxed);
+}
+
 void *ppa_sys_map(size_t bytes)
 {
 	long p = ppa_arch_syscall(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,

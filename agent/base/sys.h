@@ -5,6 +5,7 @@
 #ifndef PPA_BASE_SYS_H
 #define PPA_BASE_SYS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -21,6 +22,10 @@ pid_t ppa_sys_getpid(void) PPA_CTX_SIGNAL;
 /* Copy len bytes of this process's memory from src; the count copied (short at an unreadable page), or -errno.
  * Never faults. Context: signal. */
 long ppa_sys_read_memory(void *dst, uintptr_t src, size_t len) PPA_CTX_SIGNAL;
+
+/* Does the above hold even for memory that other threads may unmap at the same time? Where process_vm_readv is forbidden
+ * it does not. Context: signal. */
+bool ppa_sys_reads_safely(void) PPA_CTX_SIGNAL;
 
 /* Anonymous private pages, NULL on failure. Context: signal (no lock is taken by us). */
 void *ppa_sys_map(size_t bytes) PPA_CTX_SIGNAL;

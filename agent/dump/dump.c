@@ -39,7 +39,7 @@ static struct ppa_unwind_buf *walk;
 
 struct making {
 	struct ppa_dump *d;
-	int dir;
+	struct ppa_look_files files;
 	bool with_states;
 };
 
@@ -107,17 +107,17 @@ static void set_name(struct ppa_dump_thread *t, const char *name, size_t len)
 }
 
 /* The name alone. */
-static void read_name(int dir, struct ppa_dump_thread *t)
+static void read_name(const struct ppa_look_files *f, struct ppa_dump_thread *t)
 {
 	char comm[FILE_BYTES];
-	long n = ppa_look_file(dir, t->tid, "comm", comm, sizeof(comm));
+	long n = ppa_look_file(f, t->tid, "comm", comm, sizeof(comm));
 
 	if (n > 0)
 		set_name(t, comm, (size_t)n - (comm[n - 1] == '\n'));
 }
 
 /* The name, and what it is that the thread does. */
-static void read_state(int dir, struct ppa_dump_thread *t, const struct ppa_look *look)
+static void read_state(const struct ppa_look_files *f, struct ppa_dump_thread *t, const struct ppa_look *look)
 {
 	char stat[FILE_BYTES], channel[FILE_BYTES] = "", letter = '?';
 	const char *open, *close = NULL;
@@ -126,7 +126,7 @@ static void read_state(int dir, struct ppa_dump_thread *t, const struct ppa_look
 	bool is_parked = look->kind == PPA_LOOK_ASLEEP && walk->anchored && ppa_parked_read(t->slot, &parked);
 	uint64_t now = ppa_sys_clock_ns(CLOCK_MONOTONIC);
 
-	if (ppa_look_file(dir, t->tid, "stat", stat, sizeof(stat)) > 0) {
+	if (ppa_look_file(f, t->tid, "stat", stat, sizeof(stat)) > 0) {
 		open = strchr(stat, '(');
 		close = strrchr(stat, ')'); /* a name may hold both */
 		if (open && close && close > open)
@@ -135,7 +135,7 @@ static void read_state(int dir, struct ppa_dump_thread *t, const struct ppa_look
 			letter = close[2];
 	}
 	if (look->kind == PPA_LOOK_ASLEEP) {
-		ppa_look_file(dir, t->tid, "wchan", channel, sizeof(channel));
+		ppa_look_file(f, t->tid, "wchan", channel, sizeof(channel));
 		if (channel[0] == '0')
 			channel[0] = '\0';
 		if (is_parked && parked.since_ns && parked.since_ns < now)
@@ -174,7 +174,7 @@ static void meet(struct making *m, pid_t tid, struct ppa_thread *slot)
 	struct ppa_dump_thread *t;
 	struct ppa_look look;
 
-	ppa_look(m->dir, tid, slot, &look, walk);
+	ppa_look(&m->files, tid, slot, &look, walk);
 	if (look.kind == PPA_LOOK_GONE)
 		return;
 	t = add_thread(d);
@@ -188,17 +188,13 @@ static void meet(struct making *m, pid_t tid, struct ppa_thread *slot)
 	t->creator_tid = slot ? slot->creator_tid : 0;
 	if (look.kind == PPA_LOOK_ASLEEP)
 		put_walk(d, t, walk);
-	else if (look.kind == PPA_LOOK_RUNNING)
-		ask_runner(t);
 	else
-		d->nunreadable++;
-	if (look.kind == PPA_LOOK_UNREADABLE)
-		put_marker(d, t, PPA_MARKER_NO_STACK);
+		ask_runner(t); /* also one that the kernel says nothing of */
 	note_sleep(t, &look);
 	if (m->with_states)
-		read_state(m->dir, t, &look);
+		read_state(&m->files, t, &look);
 	else
-		read_name(m->dir, t);
+		read_name(&m->files, t);
 }
 
 /* Take the answers that are there; whether some are missing. */
@@ -230,11 +226,14 @@ static void look_again(struct making *m)
 
 		if (t->npcs)
 			continue;
-		ppa_look(m->dir, t->tid, t->slot, &look, walk);
+		ppa_look(&m->files, t->tid, t->slot, &look, walk);
 		if (look.kind == PPA_LOOK_ASLEEP) {
 			put_walk(d, t, walk);
 			if (m->with_states)
-				read_state(m->dir, t, &look);
+				read_state(&m->files, t, &look);
+		} else if (look.kind == PPA_LOOK_UNREADABLE) {
+			d->nunreadable++;
+			put_marker(d, t, PPA_MARKER_NO_STACK);
 		} else {
 			d->nunanswered++;
 			put_marker(d, t, PPA_MARKER_RUNNING);
@@ -264,7 +263,7 @@ static int take(struct making *m)
 	/* Without a handler of ours nobody is asked. */
 	if (ppa_signal_install(ppa_cpu_handler))
 		return -EBUSY;
-	err = ppa_tasks_read(m->dir, &tasks);
+	err = ppa_tasks_read(m->files.task, &tasks);
 	if (!err)
 		err = ppa_tid_map_make(&map, NULL);
 	for (size_t i = 0; !err && i < tasks.n; i++) {
@@ -289,10 +288,11 @@ int ppa_dump_take(bool with_states, struct ppa_dump *out)
 
 	memset(out, 0, sizeof(*out));
 	ppa_lock(&lock);
-	m.dir = ppa_tasks_open();
-	err = m.dir < 0 ? m.dir : take(&m);
-	if (m.dir >= 0)
-		ppa_sys_close(m.dir);
+	err = ppa_look_open(&m.files);
+	if (!err) {
+		err = take(&m);
+		ppa_look_close(&m.files);
+	}
 	ppa_unlock(&lock);
 	out->took_ns = ppa_sys_clock_ns(CLOCK_MONOTONIC) - begin;
 	out->cpu_ns = ppa_sys_clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu;

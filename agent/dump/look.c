@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 
 #include "agent/thread/parked.h"
+#include "agent/thread/tasks.h"
 
 enum { TRIES = 4, LINE_BYTES = 256, PATH_BYTES = 64 };
 
@@ -15,20 +16,45 @@ enum { TRIES = 4, LINE_BYTES = 256, PATH_BYTES = 64 };
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 extern const char _end[] __attribute__((visibility("hidden")));
 
-long ppa_look_file(int dir, pid_t tid, const char *name, char *buf, size_t cap)
+long ppa_look_file(const struct ppa_look_files *f, pid_t tid, const char *name, char *buf, size_t cap)
 {
 	char path[PATH_BYTES];
 	long n;
 	int fd;
 
 	snprintf(path, sizeof(path), "%d/%s", tid, name);
-	fd = (int)ppa_syscall(SYS_openat, dir, (long)path, O_RDONLY | O_CLOEXEC, 0, 0, 0);
+	fd = (int)ppa_syscall(SYS_openat, f->task, (long)path, O_RDONLY | O_CLOEXEC, 0, 0, 0);
 	if (fd < 0)
 		return fd;
 	n = ppa_syscall(SYS_read, fd, (long)buf, (long)(cap - 1), 0, 0, 0);
 	ppa_sys_close(fd);
 	buf[n > 0 ? n : 0] = '\0';
 	return n;
+}
+
+int ppa_look_open(struct ppa_look_files *f)
+{
+	f->mem = -1;
+	f->task = ppa_tasks_open();
+	if (f->task < 0)
+		return f->task;
+	if (!ppa_sys_reads_safely()) {
+		f->mem = ppa_sys_open_read("/proc/self/mem");
+		if (f->mem < 0) {
+			ppa_look_close(f);
+			return -EPERM;
+		}
+	}
+	return 0;
+}
+
+void ppa_look_close(struct ppa_look_files *f)
+{
+	if (f->task >= 0)
+		ppa_sys_close(f->task);
+	if (f->mem >= 0)
+		ppa_sys_close(f->mem);
+	f->task = f->mem = -1;
 }
 
 static const char *parse_hex(const char *s, uintptr_t *out)
@@ -68,9 +94,10 @@ static void parse(const char *s, struct ppa_look *out)
 	out->kind = out->sp && out->pc ? PPA_LOOK_ASLEEP : PPA_LOOK_UNREADABLE;
 }
 
-static void walk(const struct ppa_look *look, const struct ppa_thread *t, struct ppa_unwind_buf *buf)
+static void walk(const struct ppa_look_files *f, const struct ppa_look *look, const struct ppa_thread *t,
+		 struct ppa_unwind_buf *buf)
 {
-	struct ppa_sleeper s = {.pc = look->pc, .sp = look->sp};
+	struct ppa_sleeper s = {.pc = look->pc, .sp = look->sp, .mem_fd = f->mem};
 	struct ppa_parked_copy parked;
 
 	if (t && ppa_parked_read(t, &parked) && parked.sp > look->sp) {
@@ -82,27 +109,30 @@ static void walk(const struct ppa_look *look, const struct ppa_thread *t, struct
 	ppa_unwind_asleep(&s, buf);
 }
 
-static void look_once(int dir, pid_t tid, const struct ppa_thread *t, struct ppa_look *out, struct ppa_unwind_buf *buf)
+static void look_once(const struct ppa_look_files *f, pid_t tid, const struct ppa_thread *t, struct ppa_look *out,
+		      struct ppa_unwind_buf *buf)
 {
 	char line[LINE_BYTES];
-	long n = ppa_look_file(dir, tid, "syscall", line, sizeof(line));
+	long n = ppa_look_file(f, tid, "syscall", line, sizeof(line));
 
-	if (n == -ENOENT || n == -ESRCH) {
+	/* Some kernels have no such file for anyone. */
+	if (n == -ESRCH || (n == -ENOENT && !ppa_look_clock(tid))) {
 		out->kind = PPA_LOOK_GONE;
 	} else if (n <= 0) {
 		out->kind = PPA_LOOK_UNREADABLE;
 	} else {
 		parse(line, out);
 		if (out->kind == PPA_LOOK_ASLEEP)
-			walk(out, t, buf);
+			walk(f, out, t, buf);
 	}
 }
 
-void ppa_look(int dir, pid_t tid, const struct ppa_thread *t, struct ppa_look *out, struct ppa_unwind_buf *buf)
+void ppa_look(const struct ppa_look_files *f, pid_t tid, const struct ppa_thread *t, struct ppa_look *out,
+	      struct ppa_unwind_buf *buf)
 {
 	for (int i = 0; i < TRIES; i++) {
 		out->cpu_ns = ppa_look_clock(tid);
-		look_once(dir, tid, t, out, buf);
+		look_once(f, tid, t, out, buf);
 		if (out->kind != PPA_LOOK_ASLEEP || ppa_look_clock(tid) == out->cpu_ns)
 			return;
 	}

@@ -35,13 +35,23 @@ struct ppa_look {
 /* The CPU clock of a thread; 0: it has ended. Context: server. */
 static inline uint64_t ppa_look_clock(pid_t tid) PPA_CTX_SERVER;
 
-/* Look, and walk the stack of a sleeper into buf. dir: /proc/self/task; t: its slot, NULL if it has none. A thread that
+/* Where looks read from: open files, in the descriptor table of our threads. */
+struct ppa_look_files {
+	int task; /* /proc/self/task */
+	int mem;  /* /proc/self/mem, where it is needed; else -1 */
+};
+
+/* 0 or -errno. Context: server. */
+int ppa_look_open(struct ppa_look_files *f) PPA_CTX_SERVER;
+void ppa_look_close(struct ppa_look_files *f) PPA_CTX_SERVER;
+
+/* Look, and walk the stack of a sleeper into buf. t: its slot, NULL if it has none. A thread that
  * moves whenever it is looked at is taken for a running one. Context: server. */
-void ppa_look(int dir, pid_t tid, const struct ppa_thread *t, struct ppa_look *out,
+void ppa_look(const struct ppa_look_files *f, pid_t tid, const struct ppa_thread *t, struct ppa_look *out,
 	      struct ppa_unwind_buf *buf) PPA_CTX_SERVER;
 
 /* Read /proc/self/task/TID/name into buf, terminated; its length, or -errno. Context: server. */
-long ppa_look_file(int dir, pid_t tid, const char *name, char *buf, size_t cap) PPA_CTX_SERVER;
+long ppa_look_file(const struct ppa_look_files *f, pid_t tid, const char *name, char *buf, size_t cap) PPA_CTX_SERVER;
 
 /* ---- inline part ---- */
 

@@ -74,7 +74,7 @@ static int grow(struct ppa_wall *w)
 static void read_name(struct ppa_wall *w, struct ppa_wall_thread *t)
 {
 	char comm[NAME_BYTES] = "", name[PPA_LABEL_BYTES] = "";
-	long n = ppa_look_file(w->dir, t->tid, "comm", comm, sizeof(comm));
+	long n = ppa_look_file(&w->files, t->tid, "comm", comm, sizeof(comm));
 
 	if (n > 1)
 		memcpy(name, comm, (size_t)n - 1 < sizeof(name) - 1 ? (size_t)n - 1 : sizeof(name) - 1);
@@ -156,7 +156,7 @@ static void look_closely(struct ppa_wall *w, struct ppa_wall_thread *t, uint64_t
 		t->names_due *= 2;
 		read_name(w, t);
 	}
-	ppa_look(w->dir, t->tid, t->slot, &look, w->walk);
+	ppa_look(&w->files, t->tid, t->slot, &look, w->walk);
 	t->stack = NULL;
 	t->cpu_ns = look.cpu_ns;
 	switch (look.kind) {
@@ -243,8 +243,7 @@ struct ppa_wall *ppa_wall_begin(int hz, bool label_tid)
 	w->hz = hz;
 	w->label_tid = label_tid;
 	w->walk = ppa_vheap_malloc(sizeof(*w->walk));
-	w->dir = ppa_tasks_open();
-	if (!w->walk || w->dir < 0) {
+	if (ppa_look_open(&w->files) || !w->walk) {
 		ppa_wall_free(w);
 		return NULL;
 	}
@@ -270,8 +269,7 @@ void ppa_wall_free(struct ppa_wall *w)
 {
 	if (!w)
 		return;
-	if (w->dir >= 0)
-		ppa_sys_close(w->dir);
+	ppa_look_close(&w->files);
 	atomic_fetch_sub_explicit(&active, 1, memory_order_relaxed);
 	ppa_stacktab_free(&w->stacks);
 	ppa_vheap_free(w->threads);

@@ -21,6 +21,7 @@
 
 #include "agent/base/attr.h"
 #include "agent/cpu/stacktab.h"
+#include "agent/dump/look.h"
 #include "agent/profile/labels.h"
 #include "unwind/unwind.h"
 
@@ -57,7 +58,7 @@ struct ppa_wall {
 	uint64_t layout;
 	uint64_t looks, walks, lost_ns; /* lost: no memory */
 	uint64_t spent_ns;
-	int dir;
+	struct ppa_look_files files;
 	struct ppa_unwind_buf *walk;
 };
 

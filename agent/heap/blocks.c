@@ -173,11 +173,16 @@ PPA_CTX_MALLOC static void grow_filter(void)
 	atomic_store_explicit(&live.next_filter, NULL, memory_order_seq_cst);
 }
 
+PPA_CTX_MALLOC static uint64_t groups_of_level(uint32_t n)
+{
+	return (uint64_t)FIRST_GROUPS << (n < FAST_LEVELS ? 2 * n : FAST_LEVELS + n);
+}
+
 /* Under the lock of growing. */
 PPA_CTX_MALLOC static bool add_level(void)
 {
 	uint32_t n = atomic_load_explicit(&live.nlevels, memory_order_relaxed);
-	uint64_t groups = (uint64_t)FIRST_GROUPS << (n < FAST_LEVELS ? 2 * n : FAST_LEVELS + n);
+	uint64_t groups = groups_of_level(n);
 	struct level *l = n < LEVELS ? ppa_budget_map(sizeof(*l) + groups * sizeof(struct group)) : NULL;
 
 	if (!l)
@@ -318,6 +323,22 @@ void ppa_blocks_restore(struct ppa_block_place *place, const void *p)
 uint64_t ppa_blocks_count(void)
 {
 	return atomic_load_explicit(&live.count, memory_order_relaxed);
+}
+
+uint64_t ppa_blocks_room(void)
+{
+	uint32_t n = atomic_load_explicit(&live.nlevels, memory_order_relaxed);
+	uint64_t limit = ppa_budget_limit(), used = ppa_budget_used(), left = used < limit ? limit - used : 0, places = 0;
+
+	for (uint32_t i = 0; i < LEVELS; i++) {
+		uint64_t bytes = sizeof(struct level) + groups_of_level(i) * sizeof(struct group);
+
+		if (i >= n && bytes > left)
+			break;
+		left -= i >= n ? bytes : 0;
+		places += groups_of_level(i) * GROUP;
+	}
+	return places / 2;
 }
 
 void ppa_blocks_each(void (*visit)(const struct ppa_block *l, void *arg), void *arg)

@@ -65,8 +65,9 @@ struct ppa_block_place *ppa_blocks_hide(const void *p, struct ppa_block *out) PP
 void ppa_blocks_drop(struct ppa_block_place *place, const void *p) PPA_CTX_MALLOC;
 void ppa_blocks_restore(struct ppa_block_place *place, const void *p) PPA_CTX_MALLOC;
 
-/* Entries, and how many there may be before the budget is half used up. Context: malloc. */
+/* Entries now, and how many there may be without crowding, as far as the budget goes. Context: malloc. */
 uint64_t ppa_blocks_count(void) PPA_CTX_MALLOC;
+uint64_t ppa_blocks_room(void) PPA_CTX_MALLOC;
 
 /* Visit all; entries that come or go meanwhile may or may not be seen. Context: server. */
 void ppa_blocks_each(void (*visit)(const struct ppa_block *l, void *arg), void *arg) PPA_CTX_SERVER;

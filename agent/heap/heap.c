@@ -8,12 +8,11 @@
  * distance and looks again. The process forgets, so starting over at any moment biases nothing.
  *
  * When the table of live blocks has used up all but a part of its room, the rate is doubled, again at half of that part,
- * and so on: the table never fills, and the weights keep the sums true. */
+ * and so on, and for each block that is refused all the same: the weights keep the sums true. */
 #include "agent/heap/heap.h"
 
 #include <time.h>
 
-#include "agent/base/budget.h"
 #include "agent/base/self.h"
 #include "agent/base/sys.h"
 #include "agent/heap/blocks.h"
@@ -23,7 +22,7 @@
 
 enum {
 	IDLE_BYTES = 1 << 20,
-	BYTES_A_BLOCK = 192, /* of the budget: places are half full, sites need room, too */
+	THINNEST = 32, /* doublings of the rate */
 	SMALLEST_CLASS = 16,
 };
 
@@ -34,27 +33,30 @@ static struct {
 	_Atomic bool is_ready; /* stacks can be recorded */
 	_Atomic bool is_entered;
 	_Atomic uint64_t samples, lost;
+	_Atomic unsigned refused; /* blocks for which there was no room, since there last was enough */
 } heap;
 
 /* How often the rate is doubled for want of room. */
 PPA_CTX_MALLOC static unsigned doublings(void)
 {
-	uint64_t room = ppa_budget_limit() / BYTES_A_BLOCK, left, used = ppa_blocks_count();
-	unsigned n = 0;
+	uint64_t room = ppa_blocks_room(), used = ppa_blocks_count(), left = used < room ? room - used : 1;
+	unsigned n = 0, refused = atomic_load_explicit(&heap.refused, memory_order_relaxed);
 
-	left = used < room ? room - used : 1;
-	while (left <= room / 2 && n < 32) {
+	if (refused && used < room / 2)
+		atomic_store_explicit(&heap.refused, refused = 0, memory_order_relaxed);
+	while (left <= room / 2 && n < THINNEST) {
 		left *= 2;
 		n++;
 	}
-	return n;
+	n += refused;
+	return n < THINNEST ? n : THINNEST;
 }
 
 PPA_CTX_MALLOC static uint64_t rate_now(void)
 {
-	uint64_t rate = atomic_load_explicit(&heap.rate, memory_order_relaxed) << doublings();
+	uint64_t rate = atomic_load_explicit(&heap.rate, memory_order_relaxed);
 
-	return rate < PPA_POISSON_RATE_MAX ? rate : PPA_POISSON_RATE_MAX;
+	return rate < PPA_POISSON_RATE_MAX >> doublings() ? rate << doublings() : PPA_POISSON_RATE_MAX;
 }
 
 /* A new distance. */
@@ -120,6 +122,7 @@ void ppa_heap_record(const void *p, size_t n, uint64_t rate, uintptr_t caller)
 	if (!ppa_blocks_add(p, &l, &stale, &has_stale)) {
 		ppa_heap_forget(&l);
 		atomic_fetch_add_explicit(&heap.lost, 1, memory_order_relaxed);
+		atomic_fetch_add_explicit(&heap.refused, 1, memory_order_relaxed);
 	}
 	if (has_stale)
 		ppa_heap_forget(&stale);

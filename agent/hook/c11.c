@@ -81,7 +81,7 @@ static SLOW int unlock_watched(mtx_t *m, uintptr_t caller)
 {
 	const struct ppa_lock_real *real = ppa_lock_real();
 	struct ppa_releasing r;
-	bool is_kept = ppa_release_begin(&r, m);
+	bool is_kept = ppa_release_begin(&r, m, true);
 	int rc = real->mtx_unlock(m);
 
 	if (is_kept)
@@ -101,7 +101,7 @@ static void give_away(const mtx_t *m, uintptr_t function, uintptr_t caller)
 {
 	struct ppa_releasing r;
 
-	if (ppa_unlikely(ppa_contended_is_watched(m)) && ppa_release_begin(&r, m))
+	if (ppa_unlikely(ppa_contended_is_watched(m)) && ppa_release_begin(&r, m, true))
 		ppa_release_end(&r, true, function, caller);
 }
 

@@ -36,7 +36,7 @@ static void give_away(const pthread_mutex_t *m, uintptr_t function, uintptr_t ca
 {
 	struct ppa_releasing r;
 
-	if (ppa_unlikely(ppa_contended_is_watched(m)) && ppa_release_begin(&r, m))
+	if (ppa_unlikely(ppa_contended_is_watched(m)) && ppa_release_begin(&r, m, true))
 		ppa_release_end(&r, true, function, caller);
 }
 

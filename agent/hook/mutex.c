@@ -75,6 +75,12 @@ static int lock_measured(pthread_mutex_t *m)
 	return ppa_lock_table.mutex_lock(m);
 }
 
+/* A time that is none may be refused though the lock could be had (by the kernel, for some kinds). */
+static bool is_sane(const struct timespec *at)
+{
+	return at && (uint64_t)at->tv_nsec < 1000000000;
+}
+
 static SLOW int timedlock_taken(pthread_mutex_t *m, const struct timespec *at, uintptr_t caller)
 {
 	const struct ppa_lock_real *real = ppa_lock_real();
@@ -82,7 +88,7 @@ static SLOW int timedlock_taken(pthread_mutex_t *m, const struct timespec *at, u
 	int err;
 
 	PPA_WAIT_MAY_UNWIND();
-	if (ppa_self.is_ours)
+	if (ppa_self.is_ours || !is_sane(at))
 		return real->mutex_timedlock(m, at);
 	err = real->mutex_trylock(m);
 	if (err != EBUSY)
@@ -110,7 +116,7 @@ static SLOW int clocklock_taken(pthread_mutex_t *m, clockid_t clock, const struc
 
 	PPA_WAIT_MAY_UNWIND();
 	/* A clock that it does not know is refused before the lock is tried. */
-	if (ppa_self.is_ours || (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC))
+	if (ppa_self.is_ours || !is_sane(at) || (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC))
 		return real->mutex_clocklock(m, clock, at);
 	err = real->mutex_trylock(m);
 	if (err != EBUSY)
@@ -147,11 +153,23 @@ static bool stays_locked(const pthread_mutex_t *m)
 	return (words[0] & KIND_MASK) == RECURSIVE && words[5] > 0;
 }
 
+/* The word of a plain mutex says so itself: whoever sleeps has made it 2. */
+static bool may_have_sleepers(const pthread_mutex_t *m)
+{
+#ifdef __GLIBC__
+	enum { PLAIN_KINDS = 3, ADAPTIVE = 3 };
+
+	if (gnu_get_libc_version && (m->__data.__kind & 0x7f & ~PLAIN_KINDS) == 0 && (m->__data.__kind & 3) != ADAPTIVE)
+		return m->__data.__lock != 1;
+#endif
+	return true;
+}
+
 static SLOW int unlock_watched(pthread_mutex_t *m, uintptr_t caller)
 {
 	const struct ppa_lock_real *real = ppa_lock_real();
 	struct ppa_releasing r;
-	bool is_kept = !stays_locked(m) && ppa_release_begin(&r, m);
+	bool is_kept = !stays_locked(m) && ppa_release_begin(&r, m, may_have_sleepers(m));
 	int err = real->mutex_unlock(m);
 
 	if (is_kept)

@@ -209,7 +209,7 @@ static SLOW int unlock_watched(pthread_rwlock_t *l, uintptr_t caller)
 {
 	const struct ppa_lock_real *real = ppa_lock_real();
 	struct ppa_releasing r;
-	bool is_kept = ppa_release_begin(&r, l);
+	bool is_kept = ppa_release_begin(&r, l, true);
 	int err = real->rwlock_unlock(l);
 
 	if (is_kept)

@@ -46,7 +46,7 @@ static SLOW int unlock_watched(pthread_spinlock_t *l, uintptr_t caller)
 {
 	const struct ppa_lock_real *real = ppa_lock_real();
 	struct ppa_releasing r;
-	bool is_kept = ppa_release_begin(&r, (const void *)l);
+	bool is_kept = ppa_release_begin(&r, (const void *)l, true);
 	int err = real->spin_unlock(l);
 
 	if (is_kept)

@@ -6,6 +6,8 @@
  *
  * Off, or with the table full, this is a direct call. */
 #include <pthread.h>
+#include <stdint.h>
+#include <threads.h>
 
 #include "agent/base/real.h"
 #include "agent/base/self.h"
@@ -20,6 +22,20 @@ static void *thread_main(void *p)
 	ppa_self.slot = t;
 	ppa_threads_enter(t, (uintptr_t)__builtin_frame_address(0));
 	ret = t->fn(t->arg);
+	ppa_threads_leave(ppa_self.slot);
+	ppa_self.slot = NULL;
+	return ret;
+}
+
+/* As C11 has it. libc leaves the result where the type of the start function says. */
+static int c11_main(void *p)
+{
+	struct ppa_thread *t = p;
+	int ret;
+
+	ppa_self.slot = t;
+	ppa_threads_enter(t, (uintptr_t)__builtin_frame_address(0));
+	ret = ((int (*)(void *))(uintptr_t)t->fn)(t->arg);
 	ppa_threads_leave(ppa_self.slot);
 	ppa_self.slot = NULL;
 	return ret;
@@ -69,4 +85,39 @@ PPA_EXPORT void pthread_exit(void *ret)
 	ppa_self.slot = NULL;
 	ppa_threads_leave(t);
 	ppa_real()->pthread_exit(ret);
+}
+
+/* libc's own calls pthread_create by no name that we see. Without the function in the libc, nobody can create. */
+PPA_EXPORT int thrd_create(thrd_t *thread, thrd_start_t fn, void *arg)
+{
+	struct ppa_thread *t;
+	struct ppa_site *site;
+	int err;
+
+	if (ppa_unlikely(!ppa_real()->thrd_create))
+		return thrd_error;
+	t = ppa_threads_reserve();
+	if (ppa_likely(!t))
+		return ppa_real()->thrd_create(thread, fn, arg);
+	t->fn = (void *(*)(void *))(uintptr_t)fn;
+	t->arg = arg;
+	t->stack_bytes = stack_bytes_of(NULL);
+	site = ppa_created_by_caller(t, (uintptr_t)__builtin_return_address(0));
+	err = ppa_real()->thrd_create(thread, c11_main, t);
+	if (err)
+		ppa_threads_unreserve(t);
+	else
+		ppa_created_count(site);
+	return err;
+}
+
+PPA_EXPORT void thrd_exit(int ret)
+{
+	struct ppa_thread *t = ppa_self.slot;
+
+	ppa_self.slot = NULL;
+	ppa_threads_leave(t);
+	if (ppa_real()->thrd_exit)
+		ppa_real()->thrd_exit(ret);
+	ppa_real()->pthread_exit((void *)(intptr_t)ret);
 }

@@ -178,7 +178,10 @@ int ppa_wait_personality(int version, int actions, uint64_t class, void *excepti
 
 /* ---- releases ---- */
 
-bool ppa_release_begin(struct ppa_releasing *r, const void *lock)
+/* Longer than anybody needs from being registered to going to sleep. */
+enum { FALLING_ASLEEP_NS = 50000 };
+
+bool ppa_release_begin(struct ppa_releasing *r, const void *lock, bool may_have_sleepers)
 {
 	uint64_t now;
 
@@ -187,6 +190,8 @@ bool ppa_release_begin(struct ppa_releasing *r, const void *lock)
 	now = now_ns();
 	if (!ppa_contended_release(lock, stamp_of(now), &r->release))
 		return false;
+	if (!may_have_sleepers && r->release.time > FALLING_ASLEEP_NS >> UNIT_BITS)
+		r->release.time = 0;
 	r->scale = draw_mutex_scale();
 	/* Nobody has to wait for the stack of a release that is not kept. */
 	if (!r->scale) {

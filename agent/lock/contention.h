@@ -91,8 +91,9 @@ struct ppa_releasing {
 	uint64_t scale; /* 0: not this one */
 };
 
-/* For a lock that ppa_contended_is_watched. False: nobody waits, and there is no end. Keeps errno. Context: malloc. */
-bool ppa_release_begin(struct ppa_releasing *r, const void *lock) PPA_CTX_MALLOC;
+/* For a lock that ppa_contended_is_watched. False: nobody waits, and there is no end. may_have_sleepers: false if the
+ * lock itself denies it; who is registered for long all the same has left by a jump. Keeps errno. Context: malloc. */
+bool ppa_release_begin(struct ppa_releasing *r, const void *lock, bool may_have_sleepers) PPA_CTX_MALLOC;
 
 /* The lock is released, or will be without another word. is_released: the function succeeded. Keeps errno. Context: malloc. */
 void ppa_release_end(struct ppa_releasing *r, bool is_released, uintptr_t function, uintptr_t caller) PPA_CTX_MALLOC;

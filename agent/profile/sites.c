@@ -22,6 +22,7 @@ struct chunk {
 };
 
 static _Atomic(struct chunk *) current;
+static _Atomic uint64_t chunks; /* ever mapped */
 
 /* FNV-1a over words, then splitmix64's finalizer, because the low bits choose the bucket. */
 PPA_CTX_MALLOC static uint64_t hash_of(const uintptr_t *pcs, uint32_t npcs, uint64_t origin, uint64_t label)
@@ -48,12 +49,17 @@ PPA_CTX_MALLOC static void *cut(size_t n)
 			if (at + n <= sizeof(c->bytes))
 				return c->bytes + at;
 		}
+		/* Stacks that no longer come may not crowd out blocks that are live: half the budget at most. */
+		if ((atomic_load_explicit(&chunks, memory_order_relaxed) + 1) * sizeof(*fresh) > ppa_budget_limit() / 2)
+			return NULL;
 		fresh = ppa_budget_map(sizeof(*fresh));
 		if (!fresh)
 			return NULL;
 		if (!atomic_compare_exchange_strong_explicit(&current, &c, fresh, memory_order_acq_rel,
 							     memory_order_relaxed))
 			ppa_budget_unmap(fresh, sizeof(*fresh));
+		else
+			atomic_fetch_add_explicit(&chunks, 1, memory_order_relaxed);
 	}
 }
 

@@ -76,6 +76,11 @@ void ppa_goroutine_gather(struct ppa_rows *rows)
 	ppa_dump_free(&d);
 }
 
+void ppa_goroutine_reset(void)
+{
+	ppa_lock_reset(&threads.lock);
+}
+
 int64_t ppa_goroutine_period(void)
 {
 	return 1;

@@ -56,6 +56,7 @@ void ppa_collect_reset(void)
 {
 	memset(&symbols, 0, sizeof(symbols));
 	ppa_lock_reset(&named_lock);
+	ppa_goroutine_reset();
 }
 
 void ppa_collect_set_default_hz(int hz)

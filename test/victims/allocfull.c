@@ -57,11 +57,12 @@ VICTIM_NOINLINE static void *full_known(void)
 	return p;
 }
 
+/* Unlike the other, lest the compiler makes one function of both. */
 VICTIM_NOINLINE static void *full_live(void)
 {
-	void *p = malloc(100);
+	void *p = calloc(1, 100);
 
-	victim_check(p != NULL, "malloc");
+	victim_check(p != NULL, "calloc");
 	return p;
 }
 
@@ -78,13 +79,15 @@ int main(void)
 
 	setvbuf(stdout, out, _IOLBF, sizeof(out));
 	victim_gate();
-	for (int i = 0; i < KNOWN; i++)
+	/* One loop, so that the known stack is one stack. */
+	for (int i = 0; i < 2 * KNOWN; i++) {
 		known[i] = full_known();
-	say_done();
-	for (unsigned i = 0; i < FRESH; i++)
-		descend(i, DEPTH);
-	for (int i = KNOWN; i < 2 * KNOWN; i++)
-		known[i] = full_known();
+		if (i != KNOWN - 1)
+			continue;
+		say_done();
+		for (unsigned k = 0; k < FRESH; k++)
+			descend(k, DEPTH);
+	}
 	say_done();
 	for (int i = 0; i < LIVE; i++)
 		kept[i] = full_live();

@@ -64,9 +64,29 @@ static void values(void)
 	printf("everything %d\n", mallocx((size_t)1 << 62, 0) == NULL);
 }
 
+/* Programs mix the two: what malloc gave goes to dallocx, and the other way round. */
+static void mixed(void)
+{
+	for (int i = 0; i < 20000; i++) {
+		size_t n = 16 + (size_t)(i * 37) % 3000;
+		char *p = malloc(n), *q = mallocx(n, 0);
+
+		p[0] = q[n - 1] = 1;
+		if (i % 3 == 0)
+			sdallocx(p, n, 0);
+		else if (i % 3 == 1)
+			dallocx(p, 0);
+		else
+			dallocx(rallocx(p, n + 100, 0), 0);
+		free(i % 2 ? q : realloc(q, 2 * n));
+	}
+	printf("mixed\n");
+}
+
 int main(void)
 {
 	values();
+	mixed();
 	victim_gate();
 	for (int i = 0; i < COUNT; i++) {
 		blocks[i] = keep_mallocx(333, i % 2 ? X_ZERO : X_ALIGN(64));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Threads created from known places: 200 that end (spawn_quick), a pool of 16 that stays (spawn_pool), 8 that each create 3
- * more (spawn_parents, spawn_children), one by raw clone, which no hook sees, and 5 attempts that fail (spawn_failing).
+ * more (spawn_parents, spawn_children), 4 as in C11 (spawn_c11), one by raw clone, which no hook sees, and 5 attempts that fail (spawn_failing).
  * Prints "ready"; on the next line of input spawn_later creates 30 more, "later" is printed, and the line after that
  * ends it. */
 #define _GNU_SOURCE
@@ -9,10 +9,11 @@
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
+#include <threads.h>
 
 #include "victim.h"
 
-enum { QUICK = 200, POOL = 16, PARENTS = 8, CHILDREN = 3, FAILING = 5, LATER = 30 };
+enum { QUICK = 200, POOL = 16, PARENTS = 8, CHILDREN = 3, FAILING = 5, C11 = 4, LATER = 30 };
 
 static void *stay(void *p)
 {
@@ -75,6 +76,21 @@ VICTIM_NOINLINE static void spawn_parents(void)
 	VICTIM_NO_TAIL_CALL();
 }
 
+static int stay_c11(void *p)
+{
+	stay(p);
+	return 0;
+}
+
+VICTIM_NOINLINE static void spawn_c11(void)
+{
+	thrd_t t;
+
+#pragma GCC unroll 1
+	for (int i = 0; i < C11; i++)
+		victim_check(thrd_create(&t, stay_c11, NULL) == thrd_success, "a thread as in C11 could be created");
+}
+
 /* An attribute that no system can satisfy. */
 VICTIM_NOINLINE static void spawn_failing(void)
 {
@@ -118,6 +134,7 @@ int main(void)
 	spawn_pool();
 	spawn_parents();
 	spawn_failing();
+	spawn_c11();
 	victim_check(clone(cloned, clone_stack + sizeof(clone_stack),
 			   CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM, NULL) > 0,
 		     "clone");

@@ -26,7 +26,7 @@
 #include "unwind/unindexed.h"
 #include "unwind/walk.h"
 
-enum { TRAP_FLAG = 0x100, NUMBERS = 60, BLOCKS = 30, MAX_DEPTH = 200, PAINTED = 1000, UNPAINTED = 40 };
+enum { TRAP_FLAG = 0x100, NUMBERS = 30, BLOCKS = 20, MAX_DEPTH = 200, PAINTED = 1000, UNPAINTED = 40 };
 #define PAINT UINT64_C(0x7061696e74706169)
 
 /* What the walker's sources ask of files that are left out. */
@@ -195,8 +195,8 @@ static __attribute__((noinline)) void more(char *text, size_t bytes)
 /* As the frames of libc between two that need the frame pointer. */
 static __attribute__((noinline)) void print(char *text, size_t bytes)
 {
-	for (int i = 0; i < 3; i++)
-		snprintf(text, bytes, "%d %s %f %g", i, "text", i * 1.1, i * 1e100);
+	for (int i = 0; i < 2; i++)
+		snprintf(text, bytes, "%d %s %f %g", i, "text", i * 1.1, i * 1e30);
 }
 
 static __attribute__((noinline)) void work(void)
@@ -207,7 +207,7 @@ static __attribute__((noinline)) void work(void)
 	double d;
 	FILE *f;
 
-	snprintf(text, sizeof(text), "%d %s %f %g %Lf %x", 5, "text", 3.14159, 1e300, 2.5L, 77);
+	snprintf(text, sizeof(text), "%d %s %f %g %Lf %x", 5, "text", 3.14159, 1e30, 2.5L, 77);
 	for (int i = 0; i < NUMBERS; i++)
 		numbers[i] = i * 7919 % 211;
 	qsort(numbers, NUMBERS, sizeof(int), compare);
