@@ -41,6 +41,7 @@ struct making {
 	struct ppa_dump *d;
 	struct ppa_look_files files;
 	bool with_states;
+	bool may_ask; /* our signal's handler is there */
 };
 
 static void *grow(void *items, size_t n, size_t *cap, size_t item_bytes, size_t first)
@@ -161,9 +162,9 @@ static void note_sleep(struct ppa_dump_thread *t, const struct ppa_look *look)
 	}
 }
 
-static void ask_runner(struct ppa_dump_thread *t)
+static void ask_runner(const struct making *m, struct ppa_dump_thread *t)
 {
-	if (t->slot && ppa_timer_is_stack_too_small(t->slot))
+	if (!m->may_ask || (t->slot && ppa_timer_is_stack_too_small(t->slot)))
 		return;
 	t->question = ppa_ask_start(t->tid, t->slot ? &t->slot->bounds : NULL);
 }
@@ -189,7 +190,7 @@ static void meet(struct making *m, pid_t tid, struct ppa_thread *slot)
 	if (look.kind == PPA_LOOK_ASLEEP)
 		put_walk(d, t, walk);
 	else
-		ask_runner(t); /* also one that the kernel says nothing of */
+		ask_runner(m, t); /* also one that the kernel says nothing of */
 	note_sleep(t, &look);
 	if (m->with_states)
 		read_state(&m->files, t, &look);
@@ -250,6 +251,20 @@ static void wait_for_answers(struct ppa_dump *d)
 		ppa_syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, (long)&pause, 0, 0, 0);
 }
 
+static void list_slot(struct ppa_thread *t, void *list)
+{
+	ppa_tid_list_add(list, atomic_load_explicit(&t->tid, memory_order_relaxed));
+}
+
+/* Without /proc there are those that hooks told of, and no more than runners' stacks. */
+static int list_threads(const struct making *m, struct ppa_tid_list *tasks)
+{
+	if (m->files.task >= 0)
+		return ppa_tasks_read(m->files.task, tasks);
+	ppa_threads_each(list_slot, tasks);
+	return 0;
+}
+
 static int take(struct making *m)
 {
 	struct ppa_tid_list tasks = {0};
@@ -260,10 +275,8 @@ static int take(struct making *m)
 		walk = ppa_sys_map(sizeof(*walk));
 	if (!walk || ppa_ask_open())
 		return -ENOMEM;
-	/* Without a handler of ours nobody is asked. */
-	if (ppa_signal_install(ppa_cpu_handler))
-		return -EBUSY;
-	err = ppa_tasks_read(m->files.task, &tasks);
+	m->may_ask = ppa_signal_install(ppa_cpu_handler) == 0;
+	err = list_threads(m, &tasks);
 	if (!err)
 		err = ppa_tid_map_make(&map, NULL);
 	for (size_t i = 0; !err && i < tasks.n; i++) {
@@ -288,11 +301,9 @@ int ppa_dump_take(bool with_states, struct ppa_dump *out)
 
 	memset(out, 0, sizeof(*out));
 	ppa_lock(&lock);
-	err = ppa_look_open(&m.files);
-	if (!err) {
-		err = take(&m);
-		ppa_look_close(&m.files);
-	}
+	ppa_look_open(&m.files);
+	err = take(&m);
+	ppa_look_close(&m.files);
 	ppa_unlock(&lock);
 	out->took_ns = ppa_sys_clock_ns(CLOCK_MONOTONIC) - begin;
 	out->cpu_ns = ppa_sys_clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu;

@@ -41,7 +41,7 @@ struct ppa_look_files {
 	int mem;  /* /proc/self/mem, where it is needed; else -1 */
 };
 
-/* 0 or -errno. Context: server. */
+/* 0 or -errno; without, every living thread is unreadable. Context: server. */
 int ppa_look_open(struct ppa_look_files *f) PPA_CTX_SERVER;
 void ppa_look_close(struct ppa_look_files *f) PPA_CTX_SERVER;
 

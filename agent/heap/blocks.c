@@ -60,7 +60,7 @@ static struct {
 	_Atomic(struct level *) levels[LEVELS];
 	_Atomic uint32_t nlevels;
 	_Atomic(struct ppa_blocks_filter *) next_filter; /* being filled, or NULL */
-	_Atomic uint64_t count;
+	_Atomic uint64_t count, own; /* entries; those of them that are no samples */
 	struct ppa_lock growing; /* tried, never waited for */
 	_Atomic bool is_stuck;	 /* its holder has not let go for long: jumped out of by a handler of the target */
 } live;
@@ -254,6 +254,8 @@ bool ppa_blocks_add(const void *p, const struct ppa_block *l, struct ppa_block *
 	if (!put_somewhere((uintptr_t)p, l))
 		return false;
 	count_in((uintptr_t)p);
+	if (l->site == PPA_BLOCK_OWN)
+		atomic_fetch_add_explicit(&live.own, 1, memory_order_relaxed);
 	count = atomic_fetch_add_explicit(&live.count, 1, memory_order_relaxed);
 	if (ppa_unlikely(count * FILTER_ROOM > f->mask && f->mask + 1 < FILTER_BYTES_MAX) &&
 	    ppa_trylock(&live.growing)) {
@@ -274,6 +276,12 @@ bool ppa_blocks_find(const void *p, struct ppa_block *out)
 	return true;
 }
 
+PPA_CTX_MALLOC static void uncount_own(const struct ppa_site *site)
+{
+	if (site == PPA_BLOCK_OWN || site == PPA_BLOCK_ORPHAN)
+		atomic_fetch_sub_explicit(&live.own, 1, memory_order_relaxed);
+}
+
 bool ppa_blocks_remove(const void *p, struct ppa_block *out)
 {
 	struct ppa_block *e;
@@ -289,6 +297,7 @@ bool ppa_blocks_remove(const void *p, struct ppa_block *out)
 						     memory_order_relaxed))
 		return false; /* the target frees a block twice */
 	count_down(f, (uintptr_t)p);
+	uncount_own(out->site);
 	return true;
 }
 
@@ -307,12 +316,13 @@ struct ppa_block_place *ppa_blocks_hide(const void *p, struct ppa_block *out)
 		       : NULL;
 }
 
-void ppa_blocks_drop(struct ppa_block_place *place, const void *p)
+void ppa_blocks_drop(struct ppa_block_place *place, const void *p, const struct ppa_block *was)
 {
 	struct ppa_blocks_filter *f = atomic_load_explicit(&ppa_blocks_filter, memory_order_seq_cst);
 
 	atomic_store_explicit(&place->addr, 0, memory_order_seq_cst);
 	count_down(f, (uintptr_t)p);
+	uncount_own(was->site);
 }
 
 void ppa_blocks_restore(struct ppa_block_place *place, const void *p)
@@ -323,6 +333,11 @@ void ppa_blocks_restore(struct ppa_block_place *place, const void *p)
 uint64_t ppa_blocks_count(void)
 {
 	return atomic_load_explicit(&live.count, memory_order_relaxed);
+}
+
+uint64_t ppa_blocks_sampled(void)
+{
+	return ppa_blocks_count() - atomic_load_explicit(&live.own, memory_order_relaxed);
 }
 
 uint64_t ppa_blocks_room(void)

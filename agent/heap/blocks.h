@@ -62,11 +62,13 @@ bool ppa_blocks_find(const void *p, struct ppa_block *out) PPA_CTX_MALLOC;
  * or put it back. The place is NULL if p is not there. A hidden entry is still seen by each. Context: malloc. */
 struct ppa_block_place;
 struct ppa_block_place *ppa_blocks_hide(const void *p, struct ppa_block *out) PPA_CTX_MALLOC;
-void ppa_blocks_drop(struct ppa_block_place *place, const void *p) PPA_CTX_MALLOC;
+void ppa_blocks_drop(struct ppa_block_place *place, const void *p, const struct ppa_block *was) PPA_CTX_MALLOC;
 void ppa_blocks_restore(struct ppa_block_place *place, const void *p) PPA_CTX_MALLOC;
 
-/* Entries now, and how many there may be without crowding, as far as the budget goes. Context: malloc. */
+/* Entries now, those of them that are samples, and how many entries there may be without crowding, as far as the budget
+ * goes. Context: malloc. */
 uint64_t ppa_blocks_count(void) PPA_CTX_MALLOC;
+uint64_t ppa_blocks_sampled(void) PPA_CTX_MALLOC;
 uint64_t ppa_blocks_room(void) PPA_CTX_MALLOC;
 
 /* Visit all; entries that come or go meanwhile may or may not be seen. Context: server. */

@@ -7,8 +7,8 @@
  * distance, so a point is always weighed with the rate that made it. While sampling is off a thread counts down an idle
  * distance and looks again. The process forgets, so starting over at any moment biases nothing.
  *
- * When the table of live blocks has used up all but a part of its room, the rate is doubled, again at half of that part,
- * and so on, and for each block that is refused all the same: the weights keep the sums true. */
+ * When half the room for live blocks is used up, the rate is doubled, again with each thirty-second more, and for each
+ * block that is refused all the same: the weights keep the sums true. */
 #include "agent/heap/heap.h"
 
 #include <time.h>
@@ -23,6 +23,7 @@
 enum {
 	IDLE_BYTES = 1 << 20,
 	THINNEST = 32, /* doublings of the rate */
+	STEPS = 32,    /* of the room for blocks: each holds as many samples, so all are equally true */
 	SMALLEST_CLASS = 16,
 };
 
@@ -39,15 +40,13 @@ static struct {
 /* How often the rate is doubled for want of room. */
 PPA_CTX_MALLOC static unsigned doublings(void)
 {
-	uint64_t room = ppa_blocks_room(), used = ppa_blocks_count(), left = used < room ? room - used : 1;
-	unsigned n = 0, refused = atomic_load_explicit(&heap.refused, memory_order_relaxed);
+	uint64_t room = ppa_blocks_room(), used = ppa_blocks_count(), step = room / STEPS;
+	unsigned refused = atomic_load_explicit(&heap.refused, memory_order_relaxed), n = 0;
 
 	if (refused && used < room / 2)
 		atomic_store_explicit(&heap.refused, refused = 0, memory_order_relaxed);
-	while (left <= room / 2 && n < THINNEST) {
-		left *= 2;
-		n++;
-	}
+	if (used >= room / 2)
+		n = step ? (unsigned)((used - room / 2) / step) + 1 : THINNEST;
 	n += refused;
 	return n < THINNEST ? n : THINNEST;
 }
@@ -194,7 +193,7 @@ struct ppa_heap_state ppa_heap_get_state(void)
 	return (struct ppa_heap_state){
 		.samples = atomic_load_explicit(&heap.samples, memory_order_relaxed),
 		.lost = atomic_load_explicit(&heap.lost, memory_order_relaxed),
-		.live = ppa_blocks_count(),
+		.live = ppa_blocks_sampled(),
 		.rate_now = rate_now(),
 	};
 }

@@ -135,7 +135,7 @@ static void *move_own(void *p, size_t n, struct ppa_block_place *place, const st
 	}
 	if (q)
 		memcpy(q, p, n < l->bytes ? n : l->bytes);
-	ppa_blocks_drop(place, p);
+	ppa_blocks_drop(place, p, l);
 	if (l->site == PPA_BLOCK_OWN)
 		ppa_allocator_free_own(p);
 	return q;
@@ -176,7 +176,7 @@ static COLD void *realloc_due(void *p, size_t n, uintptr_t caller)
 	q = realloc_telling(p, n, &gone);
 	if (place && gone) {
 		ppa_heap_forget(&l);
-		ppa_blocks_drop(place, p);
+		ppa_blocks_drop(place, p, &l);
 	} else if (place) {
 		ppa_blocks_restore(place, p);
 	}

@@ -68,23 +68,26 @@ PPA_CTX_MALLOC static uint64_t draw_mutex_scale(void)
 	return ppa_random_next() <= UINT64_MAX / n ? n : 0;
 }
 
+PPA_CTX_MALLOC static void charge_unknown(uint64_t waiters, uint64_t time)
+{
+	uintptr_t pc = ppa_marker_address(PPA_MARKER_UNKNOWN_HOLDER);
+
+	if (waiters || time)
+		charge(ppa_sites_find(&ppa_mutex_sites, &pc, 1, 0, 0), waiters << FRACTION_BITS, time << UNIT_BITS);
+}
+
 /* What a waiter's last piece is worth to whoever it belongs to. */
 PPA_CTX_MALLOC static void charge_debt(const struct ppa_debt *d)
 {
-	struct ppa_site *s = NULL;
 	uint64_t scale = d->scale;
 
-	if (d->whose == PPA_DEBT_HOLDER) {
-		s = (struct ppa_site *)(uintptr_t)d->holder;
-	} else if (d->whose == PPA_DEBT_UNKNOWN) {
-		uintptr_t pc = ppa_marker_address(PPA_MARKER_UNKNOWN_HOLDER);
-
+	if (d->whose == PPA_DEBT_UNKNOWN) {
 		scale = draw_mutex_scale();
-		if (scale)
-			s = ppa_sites_find(&ppa_mutex_sites, &pc, 1, 0, 0);
+		charge_unknown(d->waiters * scale, d->time * scale);
+	} else if (d->whose == PPA_DEBT_HOLDER && d->holder) {
+		charge((struct ppa_site *)(uintptr_t)d->holder, (d->waiters * scale) << FRACTION_BITS,
+		       (d->time * scale) << UNIT_BITS);
 	}
-	if (s)
-		charge(s, (d->waiters * scale) << FRACTION_BITS, (d->time * scale) << UNIT_BITS);
 }
 
 PPA_CTX_MALLOC static void charge_waiter(uint64_t ns, uintptr_t function, uintptr_t caller)
@@ -190,9 +193,11 @@ bool ppa_release_begin(struct ppa_releasing *r, const void *lock, bool may_have_
 	now = now_ns();
 	if (!ppa_contended_release(lock, stamp_of(now), &r->release))
 		return false;
-	if (!may_have_sleepers && r->release.time > FALLING_ASLEEP_NS >> UNIT_BITS)
-		r->release.time = 0;
 	r->scale = draw_mutex_scale();
+	if (!may_have_sleepers && r->release.time > FALLING_ASLEEP_NS >> UNIT_BITS) {
+		charge_unknown(0, r->release.time * r->scale);
+		r->release.time = 0;
+	}
 	/* Nobody has to wait for the stack of a release that is not kept. */
 	if (!r->scale) {
 		struct ppa_debt unused;
@@ -205,13 +210,15 @@ bool ppa_release_begin(struct ppa_releasing *r, const void *lock, bool may_have_
 
 void ppa_release_end(struct ppa_releasing *r, bool is_released, uintptr_t function, uintptr_t caller)
 {
-	uintptr_t unknown = ppa_marker_address(PPA_MARKER_UNKNOWN_HOLDER);
+	struct ppa_site *s = NULL;
 	struct ppa_debt debt;
-	struct ppa_site *s;
 
-	s = is_released ? find_site(&ppa_mutex_sites, function, caller)
-			: ppa_sites_find(&ppa_mutex_sites, &unknown, 1, 0, 0);
-	charge(s, 0, (r->release.time * r->scale) << UNIT_BITS);
+	if (is_released) {
+		s = find_site(&ppa_mutex_sites, function, caller);
+		charge(s, 0, (r->release.time * r->scale) << UNIT_BITS);
+	} else {
+		charge_unknown(0, r->release.time * r->scale);
+	}
 	ppa_contended_settle(&r->release, (uintptr_t)s, (uint16_t)r->scale, &debt);
 	charge_debt(&debt);
 }

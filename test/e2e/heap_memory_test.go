@@ -45,19 +45,20 @@ func TestHeapAtItsMemoryLimit(t *testing.T) {
 		withinItsMemory(t, "phase "+strconv.Itoa(n), p)
 		return p
 	}
-	is := func(what string, got heapValues, want ...int64) {
+	// Half full, the table of live blocks makes the heap be sampled more thinly: then within 2 %.
+	is := func(what string, got heapValues, tolerance int64, want ...int64) {
 		t.Helper()
 		for i, w := range want {
-			if got[i] != w {
+			if off := got[i] - w; off*100 > w*tolerance || -off*100 > w*tolerance {
 				t.Errorf("%s: %v in the profile, %v in truth (%v)", what, got, want, heapNames)
 				return
 			}
 		}
 	}
 	p := phase(1)
-	is("full_known", heapOf(p, "full_known"), known, known*100, known, known*100)
+	is("full_known", heapOf(p, "full_known"), 0, known, known*100, known, known*100)
 	p = phase(2)
-	is("full_known", heapOf(p, "full_known"), 2*known, 2*known*100, 2*known, 2*known*100)
+	is("full_known", heapOf(p, "full_known"), 2, 2*known, 2*known*100, 2*known, 2*known*100)
 	v := heapOf(p, "full_fresh")
 	other := heapOf(p, otherStacks)
 	v.add(other[:])
@@ -66,11 +67,11 @@ func TestHeapAtItsMemoryLimit(t *testing.T) {
 	}
 	t.Logf("%s: %v", otherStacks, other)
 	// What libc allocated itself may have gone there as well.
-	if v[allocObjects] < fresh || v[allocObjects] > fresh+20 || v[inuseObjects] > 20 {
+	if v[allocObjects] < fresh*98/100 || v[allocObjects] > fresh*102/100 || v[inuseObjects] > 20 {
 		t.Errorf("fresh stacks and %s: %v in the profile, %d objects of 60 bytes in truth, none live", otherStacks, v, fresh)
 	}
 	p = phase(3)
-	is("full_known", heapOf(p, "full_known"), 2*known, 2*known*100, 2*known, 2*known*100)
+	is("full_known", heapOf(p, "full_known"), 2, 2*known, 2*known*100, 2*known, 2*known*100)
 	v = heapOf(p, "full_live")
 	all := heapOf(p, otherStacks)
 	for i := range v {

@@ -3,7 +3,7 @@
 // Promise: scraped again and again under load, no record's cumulative values ever fall, no record is ever forgotten, and no
 // block is seen live twice or negative.
 //
-// HEAP_SCRAPES: how many (200; 1000 in the long form).
+// HEAP_SCRAPES: how many (120; 1000 in the long form).
 package e2e
 
 import (
@@ -59,7 +59,7 @@ func TestHeapNeverFalls(t *testing.T) {
 		t.Skipf("%v: make torture programs first", err)
 	}
 	const scrapers = 2
-	scrapes := int64(number("HEAP_SCRAPES", 200))
+	scrapes := int64(number("HEAP_SCRAPES", 120))
 	for _, rate := range []int{1024, 64 << 10} {
 		t.Run(fmt.Sprint(rate), func(t *testing.T) {
 			x := start(t, []string{fmt.Sprintf("PPROF_HEAP_RATE=%d", rate)}, churn, "600", "3", "0")

@@ -21,9 +21,13 @@ storm() {
 			pids=()
 		fi
 	done
-	for ((i = 0; i < REQUESTS / 4; i++)); do
+	# Threads are looked at, and asked, meanwhile.
+	fetch "/debug/pprof/wall?seconds=2&hz=1000" -o /dev/null -w '%{http_code}\n' >>"$TMP/codes" 9>&- &
+	pids+=("$!")
+	for ((i = 0; i < REQUESTS / 6; i++)); do
 		curl -s --max-time 30 -w '%{http_code}\n' -o /dev/null "http://$ADDR/debug/pprof/" -o /dev/null "http://$ADDR/debug/pprof/cmdline" \
-			-o /dev/null "http://$ADDR/debug/pprof/symbol?0x1234" -o /dev/null "http://$ADDR/debug/pprof/heap?debug=$((i % 2))" >>"$TMP/codes" 9>&-
+			-o /dev/null "http://$ADDR/debug/pprof/symbol?0x1234" -o /dev/null "http://$ADDR/debug/pprof/heap?debug=$((i % 2))" \
+			-o /dev/null "http://$ADDR/debug/pprof/goroutine?debug=$((i % 3))" -o /dev/null "http://$ADDR/debug/pprof/threadcreate?debug=$((i % 2))" >>"$TMP/codes" 9>&-
 	done
 	wait ${pids[@]+"${pids[@]}"}
 	grep -vx 200 "$TMP/codes" | sort | uniq -c >"$TMP/odd"

@@ -26,6 +26,15 @@ if [ -n "$ADDR" ]; then
 	*) fail "profile answered $code without /proc" ;;
 	esac
 	echo "profile without /proc: $code"
+	for kind in 'goroutine?debug=2' goroutine 'threadcreate?debug=1' 'wall?seconds=1'; do
+		code=$(fetch "/debug/pprof/$kind" -o "$TMP/p" -w '%{http_code}' --max-time 8) || fail "no answer without /proc"
+		case $code in
+		200 | 5??) ;;
+		*) fail "$kind answered $code without /proc" ;;
+		esac
+		echo "$kind without /proc: $code"
+		[ "$kind" != 'goroutine?debug=2' ] || grep -q '^\[no stack\](' "$TMP/p" || fail "the main thread is missing: $(cat "$TMP/p")"
+	done
 fi
 open_gate
 open_gate

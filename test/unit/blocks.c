@@ -114,7 +114,7 @@ static void hidden_is_away_but_counted(void **state)
 	ppa_blocks_restore(place, address(5));
 	assert_true(ppa_blocks_may_have(address(5)));
 	place = ppa_blocks_hide(address(5), &b);
-	ppa_blocks_drop(place, address(5));
+	ppa_blocks_drop(place, address(5), &b);
 	assert_false(ppa_blocks_find(address(5), &b));
 	assert_int_equal(ppa_blocks_count(), 0);
 }

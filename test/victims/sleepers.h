@@ -17,7 +17,6 @@
 #define _GNU_SOURCE
 #endif
 #include <limits.h>
-#include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -30,7 +29,12 @@
 
 #include "victim.h"
 
-enum { FOREVER_MS = 10000000, LATE_MS = 500, WAYS_THAT_END = 8 };
+enum {
+	FOREVER_MS = 10000000,
+	LATE_MS = 500,
+	WAYS_THAT_END = 8,
+	WAIT_PRIVATE = 128
+}; /* the last is futex(2)'s; musl-gcc has no header */
 
 /* What a sleeper sleeps on; each has its own. */
 struct bed {
@@ -87,7 +91,7 @@ VICTIM_NOINLINE static int nap_nanosleep(struct bed *b, long ms)
 VICTIM_NOINLINE static int nap_futex(struct bed *b, long ms)
 {
 	struct timespec t = sleepers_span(ms);
-	long rc = syscall(SYS_futex, &b->word, FUTEX_WAIT_PRIVATE, 0, &t, NULL, 0);
+	long rc = syscall(SYS_futex, &b->word, WAIT_PRIVATE, 0, &t, NULL, 0);
 
 	return rc < 0 && errno == ETIMEDOUT ? 0 : rc == 0 ? ECANCELED : errno;
 }
