@@ -49,6 +49,10 @@ static const struct setting settings[] = {
 	 "nanoseconds of waiting between two samples of the block profile: longer waits are all in it, of shorter ones "
 	 "a "
 	 "share, weighted; 1 records every wait, 0 none"},
+	{"BLOCK_IO", NUMBER, offsetof(struct ppa_config, block_io), "0", 0, 1, NULL, NULL,
+	 "1: poll, select, epoll, reads, sockets, sleeps and waiting for children are in the block profile, too, under "
+	 "a leaf "
+	 "`[blocking I/O]`"},
 	{"MAX_MEMORY", NUMBER, offsetof(struct ppa_config, max_memory_mib), "64", 1, 1 << 20, NULL, NULL,
 	 "MiB that profiles may keep for good; near it the heap is sampled more thinly and new stacks are charged to "
 	 "`[other stacks]`"},

@@ -19,6 +19,7 @@ struct ppa_config {
 	int heap_rate;			     /* PPROF_HEAP_RATE, bytes */
 	int mutex_fraction;		     /* PPROF_MUTEX_FRACTION */
 	int block_rate;			     /* PPROF_BLOCK_RATE, ns */
+	int block_io;			     /* PPROF_BLOCK_IO, 0 or 1 */
 	int max_memory_mib;		     /* PPROF_MAX_MEMORY */
 	bool quiet;			     /* PPROF_LOG=quiet */
 };

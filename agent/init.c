@@ -160,6 +160,7 @@ static void start_heap(void)
 
 static void start_contention(void)
 {
+	ppa_contention_set_io(config.block_io);
 	if (ppa_contention_start((uint64_t)config.block_rate, (uint64_t)config.mutex_fraction))
 		ppa_log("out of memory: no block and mutex profiles");
 }

@@ -44,6 +44,8 @@ struct stripe {
 	_Alignas(STRIPE_BYTES) _Atomic uint32_t readers;
 };
 
+#define LOADER_EPOCHS (UINT64_C(1) << 63) /* never an epoch of a table */
+
 static struct {
 	_Atomic(const struct ppa_live_table *) current; /* moved by refresh */
 	_Atomic uint64_t settled_seq;			/* moved by refresh */
@@ -88,14 +90,25 @@ PPA_CTX_SIGNAL static bool settled(void)
 	return atomic_load_explicit(&live.unload_seq, memory_order_seq_cst) == settled_seq;
 }
 
+/* Of libraries that came after the table was made: until the next dlclose begins, each address has one meaning, whatever
+ * else is opened. In this order, which is that of ppa_modules_unload_begin the other way round: a sequence that a running
+ * dlclose has moved is never seen without it. */
+PPA_CTX_SIGNAL static uint64_t loader_epoch(void)
+{
+	uint64_t seq = atomic_load_explicit(&live.unload_seq, memory_order_seq_cst);
+
+	return atomic_load_explicit(&live.unloading, memory_order_seq_cst) ? 0 : LOADER_EPOCHS | seq;
+}
+
 struct ppa_epochs ppa_modules_epochs(void)
 {
 	bool is_settled = settled();
+	uint64_t loader = loader_epoch();
 	const struct ppa_live_table *t = atomic_load_explicit(&live.current, memory_order_seq_cst);
 
 	if (!t)
-		return (struct ppa_epochs){PPA_EPOCH_STAYS, 0};
-	return (struct ppa_epochs){t->epoch_stays, is_settled ? t->layout : 0};
+		return (struct ppa_epochs){PPA_EPOCH_STAYS, 0, loader};
+	return (struct ppa_epochs){t->epoch_stays, is_settled ? t->layout : 0, loader};
 }
 
 /* The last range that starts at or before pc and contains it, or NULL. */
@@ -119,6 +132,7 @@ PPA_CTX_SIGNAL static const struct ppa_module_range *search(const struct ppa_liv
 PPA_CTX_SIGNAL static __attribute__((noinline)) bool ask_loader(uintptr_t pc, struct ppa_code *out)
 {
 	struct loader_object o;
+	uint64_t epoch = loader_epoch(); /* before the question: if a dlclose comes between, nobody asks for it again */
 
 	/* The frame information may be missing all the same. */
 	if (!loader_find_object || loader_find_object((void *)pc, &o) || !o.eh_frame)
@@ -130,6 +144,7 @@ PPA_CTX_SIGNAL static __attribute__((noinline)) bool ask_loader(uintptr_t pc, st
 		.cfi_hi = (uintptr_t)o.map_end,
 		.eh_frame_hdr = (uintptr_t)o.eh_frame,
 		.eh_frame_hdr_len = (uintptr_t)o.map_end - (uintptr_t)o.eh_frame,
+		.epoch = epoch,
 	};
 	return true;
 }

@@ -91,11 +91,11 @@ struct ppa_code {
 	bool stays;	/* never unloaded: [cfi_lo, cfi_hi) may be loaded from directly */
 };
 
-/* The two epochs that code is known under now: of the modules that stay, and of the rest (0 while an unload is not yet
- * seen through). One address never has two meanings in one epoch, so (pc, epoch) is a key for a cache that needs no
- * module search. */
+/* The epochs that code is known under now: of the modules that stay, of the rest (0 while an unload is not yet seen
+ * through), and of what only the loader knows so far (0 while an unload runs). One address never has two meanings in one
+ * epoch, so (pc, epoch) is a key for a cache that needs no module search. */
 struct ppa_epochs {
-	uint64_t stays, rest;
+	uint64_t stays, rest, loader;
 };
 
 /* Context: signal, inside the bracket. */

@@ -82,7 +82,9 @@ PPA_CTX_SIGNAL static inline int ppa_row_lookup(uintptr_t pc, const struct ppa_e
 	key = atomic_load_explicit(&e->check, memory_order_relaxed) ^ ppa_row_digest(row->saved, row->cfa);
 	if (ppa_likely(key == ppa_row_key(pc, epochs->stays)))
 		return PPA_ROW_STAYS;
-	return epochs->rest && key == ppa_row_key(pc, epochs->rest) ? PPA_ROW_MAY_GO : PPA_ROW_NONE;
+	if (epochs->rest && key == ppa_row_key(pc, epochs->rest))
+		return PPA_ROW_MAY_GO;
+	return epochs->loader && key == ppa_row_key(pc, epochs->loader) ? PPA_ROW_MAY_GO : PPA_ROW_NONE;
 }
 
 /* Context: signal. */

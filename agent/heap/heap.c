@@ -47,7 +47,9 @@ PPA_CTX_MALLOC static unsigned doublings(void)
 		atomic_store_explicit(&heap.refused, refused = 0, memory_order_relaxed);
 	if (used >= room / 2)
 		n = step ? (unsigned)((used - room / 2) / step) + 1 : THINNEST;
-	n += refused;
+	/* A full group refuses by chance; only many more refusals than before say that this was not thin enough. */
+	if (refused)
+		n += 32 - (unsigned)__builtin_clz(refused);
 	return n < THINNEST ? n : THINNEST;
 }
 

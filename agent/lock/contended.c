@@ -4,7 +4,7 @@
  * lock is forgotten. If two waiters take one each for the same lock, the one further behind gives its own back.
  *
  * first   waiters (12 bits) and the stamp of the last release
- * second  sum of the stamps up to which each waiter is charged; as it is a sum of differences, it may wrap
+ * second  sum of the stamps up to which each waiter is charged
  *
  * A charge at time t is waiters * t - sum, and leaves sum = waiters * t behind. */
 #include "agent/lock/contended.h"
@@ -264,6 +264,10 @@ bool ppa_contended_release(const void *lock, ppa_stamp now, struct ppa_release *
 				restamp(place, r->stamp, 0);
 			return false;
 		}
+		/* Who read its clock before a waiter that was registered first is taken to have read it later: pieces are never
+		 * negative. */
+		if (n * stamp < v.hi)
+			stamp = (v.hi + n - 1) / n;
 		/* Before a waiter can look for it. */
 		if (!place)
 			place = open_release(e, stamp);
@@ -272,9 +276,6 @@ bool ppa_contended_release(const void *lock, ppa_stamp now, struct ppa_release *
 		r->stamp = stamp;
 		r->time = n * stamp - v.hi;
 	} while (!ppa_arch_pair_exchange(&e->state, &v, make_state(waiters_of(v), r->stamp, waiters_of(v) * r->stamp)));
-	/* A clock that went back. */
-	if ((int64_t)r->time < 0)
-		r->time = 0;
 	r->at = e;
 	return true;
 }

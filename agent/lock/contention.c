@@ -18,14 +18,14 @@ enum { CONTENTIONS, DELAY };
 enum { FRACTION_BITS = 12, UNIT_BITS = 4, SCALE_MAX = UINT16_MAX };
 
 struct ppa_sites ppa_block_sites, ppa_mutex_sites;
-_Atomic bool ppa_contention_on;
+_Atomic bool ppa_contention_on, ppa_contention_io;
 
 static struct {
 	_Atomic uint64_t block_rate; /* ns */
 	_Atomic uint64_t mutex_fraction;
 	uint64_t epoch_ns;	  /* set once */
 	void (*turn)(bool is_on); /* set once, in a constructor */
-	_Atomic bool is_ready;
+	_Atomic bool is_ready, wants_io;
 } contention;
 
 PPA_CTX_MALLOC static ppa_stamp stamp_of(uint64_t ns)
@@ -46,13 +46,16 @@ PPA_CTX_MALLOC static void charge(struct ppa_site *s, uint64_t contentions, uint
 	ppa_site_add(s, DELAY, ns);
 }
 
-PPA_CTX_MALLOC static struct ppa_site *find_site(struct ppa_sites *table, uintptr_t function, uintptr_t caller)
+PPA_CTX_MALLOC static struct ppa_site *find_site(struct ppa_sites *table, uintptr_t function, bool is_io,
+						 uintptr_t caller)
 {
 	struct ppa_stack_here stack;
 	struct ppa_site *s;
 
 	ppa_stack_take(caller, &stack);
 	ppa_stack_add_leaf(&stack, function);
+	if (is_io)
+		ppa_stack_add_leaf(&stack, ppa_marker_address(PPA_MARKER_IO));
 	s = ppa_sites_find(table, stack.pcs, stack.npcs, stack.origin, 0);
 	ppa_stack_drop(&stack);
 	return s;
@@ -90,7 +93,7 @@ PPA_CTX_MALLOC static void charge_debt(const struct ppa_debt *d)
 	}
 }
 
-PPA_CTX_MALLOC static void charge_waiter(uint64_t ns, uintptr_t function, uintptr_t caller)
+PPA_CTX_MALLOC static void charge_waiter(uint64_t ns, uintptr_t function, bool is_io, uintptr_t caller)
 {
 	uint64_t rate = atomic_load_explicit(&contention.block_rate, memory_order_relaxed);
 	uint64_t contentions = 1 << FRACTION_BITS;
@@ -104,7 +107,7 @@ PPA_CTX_MALLOC static void charge_waiter(uint64_t ns, uintptr_t function, uintpt
 		contentions = (rate << FRACTION_BITS) / ns;
 		ns = rate;
 	}
-	charge(find_site(&ppa_block_sites, function, caller), contentions, ns);
+	charge(find_site(&ppa_block_sites, function, is_io, caller), contentions, ns);
 }
 
 /* ---- waits ---- */
@@ -136,6 +139,7 @@ void ppa_wait_begin(struct ppa_wait *w, const void *lock)
 	w->outer.frame = ppa_waiting.frame;
 	w->outer.stay = ppa_waiting.stay;
 	w->stay.at = NULL;
+	w->is_io = false;
 	w->is_for_lock = lock && atomic_load_explicit(&contention.mutex_fraction, memory_order_relaxed);
 	if (w->is_for_lock)
 		ppa_contended_enter(lock, stamp_of(w->begin_ns), &w->stay);
@@ -163,7 +167,7 @@ void ppa_wait_end(struct ppa_wait *w, enum ppa_wait_outcome outcome, uintptr_t f
 	if (outcome == PPA_WAIT_REFUSED)
 		return;
 	charge_debt(&debt);
-	charge_waiter((stamp_of(ns) - began) << UNIT_BITS, function, caller);
+	charge_waiter((stamp_of(ns) - began) << UNIT_BITS, function, w->is_io, caller);
 }
 
 /* What the unwinder asks for each frame of a hook (Itanium C++ ABI, 1.6.2): nothing here catches; while frames are
@@ -214,7 +218,7 @@ void ppa_release_end(struct ppa_releasing *r, bool is_released, uintptr_t functi
 	struct ppa_debt debt;
 
 	if (is_released) {
-		s = find_site(&ppa_mutex_sites, function, caller);
+		s = find_site(&ppa_mutex_sites, function, false, caller);
 		charge(s, 0, (r->release.time * r->scale) << UNIT_BITS);
 	} else {
 		charge_unknown(0, r->release.time * r->scale);
@@ -237,10 +241,12 @@ struct ppa_contention_values ppa_contention_read(const struct ppa_site *s)
 
 static void turn(void)
 {
+	bool has_io = atomic_load_explicit(&contention.wants_io, memory_order_relaxed);
 	bool is_on = atomic_load_explicit(&contention.is_ready, memory_order_relaxed) &&
 		     (ppa_contention_block_rate() || ppa_contention_mutex_fraction());
 
 	atomic_store_explicit(&ppa_contention_on, is_on, memory_order_relaxed);
+	atomic_store_explicit(&ppa_contention_io, is_on && has_io && ppa_contention_block_rate(), memory_order_relaxed);
 	if (contention.turn)
 		contention.turn(is_on);
 }
@@ -260,6 +266,12 @@ void ppa_contention_set_block_rate(uint64_t ns)
 void ppa_contention_set_mutex_fraction(uint64_t n)
 {
 	atomic_store_explicit(&contention.mutex_fraction, n < SCALE_MAX ? n : SCALE_MAX, memory_order_relaxed);
+	turn();
+}
+
+void ppa_contention_set_io(bool is_on)
+{
+	atomic_store_explicit(&contention.wants_io, is_on, memory_order_relaxed);
 	turn();
 }
 

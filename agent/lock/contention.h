@@ -43,6 +43,15 @@ static inline bool ppa_contention_is_on(void)
 	return atomic_load_explicit(&ppa_contention_on, memory_order_relaxed);
 }
 
+/* PPROF_BLOCK_IO: are calls that are no locks part of block? Context: any. */
+void ppa_contention_set_io(bool is_on) PPA_CTX_ANY;
+extern _Atomic bool ppa_contention_io __attribute__((visibility("hidden")));
+
+static inline bool ppa_contention_measures_io(void)
+{
+	return atomic_load_explicit(&ppa_contention_io, memory_order_relaxed);
+}
+
 /* Call turn now and each time that changes. Context: init. */
 void ppa_contention_on_turn(void (*turn)(bool is_on)) PPA_CTX_INIT;
 
@@ -66,6 +75,7 @@ struct ppa_wait {
 	struct ppa_waiting outer; /* the wait that a handler interrupted */
 	uint64_t begin_ns;	  /* CLOCK_MONOTONIC */
 	bool is_for_lock;	  /* and mutex was on when it began */
+	bool is_io;		  /* for the hook to set: kept apart from locks */
 };
 
 enum ppa_wait_outcome {

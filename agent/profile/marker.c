@@ -17,6 +17,7 @@ MARKER(lost_samples, 4)
 MARKER(other_stacks, 5)
 MARKER(pprofagent, 6)
 MARKER(unknown_holder, 7)
+MARKER(blocking_io, 12)
 MARKER(running, 8)
 MARKER(no_stack, 9)
 MARKER(program_start, 10)
@@ -33,6 +34,7 @@ static const struct {
 	[PPA_MARKER_OTHER] = {other_stacks, "[other stacks]"},
 	[PPA_MARKER_AGENT] = {pprofagent, "[pprofagent]"},
 	[PPA_MARKER_UNKNOWN_HOLDER] = {unknown_holder, "[unknown holder]"},
+	[PPA_MARKER_IO] = {blocking_io, "[blocking I/O]"},
 	[PPA_MARKER_RUNNING] = {running, "[running]"},
 	[PPA_MARKER_NO_STACK] = {no_stack, "[no stack]"},
 	[PPA_MARKER_MAIN] = {program_start, "[program start]"},

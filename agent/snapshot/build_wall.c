@@ -96,12 +96,11 @@ static void comment(struct ppa_picture *p, const struct ppa_wall *w)
 						w->nthreads, w->looks, w->walks, w->lost_ns / 1000000,
 						w->spent_ns / 1000000, w->spent_ns / 1000 % 1000));
 	if (w->nthreads && ns && w->looks < (uint64_t)w->hz * (ns / 1000000) * w->nthreads / 2000)
-		ppa_picture_comment(
-			p, ppa_picture_text(
-				   p,
-				   "pprofagent: each thread was looked at %" PRIu64
-				   " times on average, less often than asked for: more would cost over 1 %% of a CPU",
-				   w->looks / w->nthreads));
+		ppa_picture_comment(p, ppa_picture_text(p,
+							"pprofagent: each thread was looked at %" PRIu64
+							" times on average, less often than asked for (no more than 1 "
+							"%% of a CPU goes into looks)",
+							w->looks / w->nthreads));
 }
 
 int ppa_build_wall(struct ppa_wall *w, const struct ppa_session *cpu, struct ppa_snapshot **out)

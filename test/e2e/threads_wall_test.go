@@ -54,7 +54,8 @@ func TestWallIsWhereTheTimeGoes(t *testing.T) {
 	for _, thread := range []string{"mixed", "sleeper", "waiter", "wallshare"} {
 		within(t, thread, by[thread], window, 0.01, 20*time.Millisecond)
 	}
-	within(t, "part_sleep", by["part_sleep"], window, 0.03, 30*time.Millisecond)
+	// When its time is over a sleeper may wait for a CPU, which is no sleep.
+	within(t, "part_sleep", by["part_sleep"], window, 0.1, 30*time.Millisecond)
 	within(t, "part_wait", by["part_wait"], window, 0.01, 20*time.Millisecond)
 	within(t, "part_gate", by["part_gate"], window, 0.01, 20*time.Millisecond)
 	// What the thread measured in the whole of its life, as shares. Some 200 looks at least: a standard deviation of 3.5 %.

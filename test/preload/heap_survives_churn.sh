@@ -55,7 +55,7 @@ objects() {
 # storm RATE SECONDS
 storm() {
 	local i
-	AGENT_ENV=("PPROF_HEAP_RATE=$1")
+	AGENT_ENV=("PPROF_HEAP_RATE=$1" PPROF_LOG=quiet) # children that live for long announce themselves
 	start nice -n 5 "$CHURN" "$2" 3 20
 	[ -n "$ADDR" ] || fail "the agent told no address: $(cat "$TMP/err")"
 	heap_all_along
@@ -75,7 +75,7 @@ storm() {
 	finish
 	[ "$STATUS" = 0 ] || fail "rate $1: status $STATUS: $(tail -n 5 "$TMP/out" "$TMP/err")"
 	echo "rate $1: $(head -n 1 "$TMP/out")" | note
-	agent_lines 1
+	[ ! -s "$TMP/err" ] || fail "rate $1: on standard error: $(head -5 "$TMP/err")"
 	[ ! -s "$TMP/refused" ] || [ "$(wc -l <"$TMP/refused")" -le 1 ] || fail "heap profiles were refused"
 	# Of what the storm allocated there must be plenty, and nothing may be left.
 	objects alloc_objects >"$TMP/top"

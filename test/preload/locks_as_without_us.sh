@@ -33,6 +33,11 @@ for rates in "1 1" "10000 1" "0 0"; do
 	lock_same lockcontract
 done
 
+for io in 0 1; do
+	AGENT_ENV=("PPROF_BLOCK_RATE=1" "PPROF_BLOCK_IO=$io")
+	lock_same iocontract
+done
+
 AGENT_ENV=("PPROF_BLOCK_RATE=1")
 for way in pending arriving jump throw; do
 	lock_same lockleave "$way"

@@ -443,7 +443,7 @@ static void rows_pack(void **state)
 static void rows_are_remembered_by_pc_and_epoch(void **state)
 {
 	struct ppa_row row = {5, PPA_ROW_VALID | 9}, got;
-	struct ppa_epochs both = {1, 7}, unsettled = {1, 0}, later = {1, 8};
+	struct ppa_epochs both = {1, 7, 0}, unsettled = {1, 0, 0}, later = {1, 8, 0}, opened = {1, 8, 7};
 
 	(void)state;
 	assert_int_equal(ppa_row_init(), 0);
@@ -452,6 +452,7 @@ static void rows_are_remembered_by_pc_and_epoch(void **state)
 	assert_true(ppa_row_lookup(0x1234, &both, &got) && got.saved == 5 && got.cfa == row.cfa);
 	assert_false(ppa_row_lookup(0x1234, &unsettled, &got));
 	assert_false(ppa_row_lookup(0x1234, &later, &got));
+	assert_int_equal(ppa_row_lookup(0x1234, &opened, &got), PPA_ROW_MAY_GO);
 	assert_false(ppa_row_lookup(0x1235, &both, &got));
 	ppa_row_store(0x1234, 1, &row);
 	assert_true(ppa_row_lookup(0x1234, &unsettled, &got));

@@ -55,6 +55,7 @@ const (
 	ofHeap    = "heap"
 	ofSamples = "samples" // of the heap, one each allocation
 	ofIdle    = "idle"    // idle forms to compare these with
+	ofLocks   = "locks"   // and waiting
 )
 
 func allVariants() []variant {
@@ -66,6 +67,7 @@ func allVariants() []variant {
 		{name: vBarely, preload: programs + "/passthrough", env: []string{"BENCH_ALONE=1"}, of: ofIdle},
 		{name: vOff, preload: library},
 		{name: vHeapOff, preload: library, listens: true, env: []string{"PPROF_HEAP_RATE=0"}, of: ofIdle},
+		{name: vLockOff, preload: library, listens: true, env: []string{"PPROF_MUTEX_FRACTION=0", "PPROF_BLOCK_RATE=0"}, of: ofLocks},
 		{name: vIdle, preload: library, listens: true, own: vHeapOff},
 		{name: v100, preload: library, listens: true, hz: 100, of: ofCPU},
 		{name: v1000, preload: library, listens: true, hz: 1000, of: ofCPU},

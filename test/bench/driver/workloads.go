@@ -55,7 +55,7 @@ func workloads() []*workload {
 		{name: "python3", what: "a fixed script", unit: "ms", scale: 1e3, rounds: 31, suits: forPrograms,
 			missing: lacks("/usr/bin/python3"), run: gated(oneCPU, 1, pythonScript, "/usr/bin/python3", "-"), bars: idleBar},
 	}
-	return append(all, heapWorkloads()...)
+	return append(append(all, heapWorkloads()...), lockWorkloads()...)
 }
 
 func idleBar(r *results) []bar { return []bar{r.bar(vIdle, 1.01)} }
