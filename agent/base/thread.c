@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -98,6 +99,24 @@ static void unregister_tid(pid_t tid)
 	ppa_unlock(&ours.lock);
 }
 
+/* The last thread of a process ends it with exit(0), by libc's count of threads, in which ours must not be: a program
+ * whose main thread leaves by pthread_exit would never end. glibc since 2.34 shows the count.
+ *
+ * Whoever is created is counted out as soon as it is counted in, and back in before libc counts its end. */
+static void count_target_threads(int change)
+{
+	static _Atomic(uintptr_t) place; /* of the count; 1: there is none */
+	uintptr_t at = atomic_load_explicit(&place, memory_order_relaxed);
+
+	if (!at) {
+		at = (uintptr_t)dlsym(RTLD_DEFAULT, "__nptl_nthreads");
+		at = at ? at : 1;
+		atomic_store_explicit(&place, at, memory_order_relaxed);
+	}
+	if (at != 1 && __atomic_add_fetch((unsigned *)at, (unsigned)change, __ATOMIC_RELAXED) == 0)
+		exit(0); /* the target's last thread ended in between and thought that there was another */
+}
+
 static void *thread_main(void *p)
 {
 	struct start s = *(struct start *)p;
@@ -114,6 +133,7 @@ static void *thread_main(void *p)
 		leave_descriptor_table();
 	ret = s.fn(s.arg);
 	unregister_tid(tid);
+	count_target_threads(1);
 	return ret;
 }
 
@@ -163,6 +183,8 @@ static int create(struct start *s, size_t stack_bytes)
 		err = ppa_real()->pthread_create(&unused, &attr, thread_main, s);
 		size *= 2;
 	} while (err == EINVAL && size <= STACK_RETRY_MAX);
+	if (!err)
+		count_target_threads(-1);
 	ppa_self.is_spawning = false;
 	ppa_self.heap_left = heap_left;
 	ppa_real()->pthread_sigmask(SIG_SETMASK, &old, NULL);

@@ -8,11 +8,11 @@ PYTHON=${SUITE_PYTHON:-/usr/bin/python3.11}
 [ -x "$PYTHON" ] && "$PYTHON" -c 'import test.test_threading' 2>/dev/null || skip "libpython3.11-testsuite is not installed"
 TESTS=${SUITE_TESTS:-test_threading test_subprocess test_multiprocessing_fork test_thread test_threading_local test_threadsignals
 	test_queue test_signal test_os test_posix test_fork1 test_wait3 test_wait4 test_popen test_pty test_atexit test_faulthandler
-	test_gc test_weakref test_tracemalloc test_capi test_ctypes test_embed test_cmd_line test_sys test_resource test_mmap
+	test_gc test_weakref test_tracemalloc test_ctypes test_embed test_cmd_line test_sys test_resource test_mmap
 	test_io test_file test_fileio test_memoryio test_memoryview test_array test_bytes test_unicode test_list test_dict
 	test_set test_deque test_collections test_itertools test_functools test_generators test_exceptions test_traceback
 	test_descr test_pickle test_copy test_struct test_json test_re test_zlib test_bz2 test_lzma test_gzip test_zipfile test_tarfile
-	test_hashlib test_ssl test_select test_selectors test_epoll test_poll test_sqlite3 test_xml_etree test_xml_etree_c
+	test_hashlib test_ssl test_select test_selectors test_epoll test_poll test_xml_etree test_xml_etree_c
 	test_decimal test_float test_long test_import test_importlib test_module test_dynamic test_profile test_sys_settrace
 	test_contextlib test_coroutines test_asyncgen test_compile test_ast test_grammar test_builtin test_format test_textwrap
 	test_tempfile test_shutil test_pathlib test_glob test_locale test_codecs test_inspect test_dataclasses test_enum test_typing
