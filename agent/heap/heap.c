@@ -22,6 +22,7 @@
 
 enum {
 	IDLE_BYTES = 1 << 20,
+	FEW = 256,     /* blocks for which there always is room */
 	THINNEST = 32, /* doublings of the rate */
 	STEPS = 32,    /* of the room for blocks: each holds as many samples, so all are equally true */
 	SMALLEST_CLASS = 16,
@@ -40,9 +41,14 @@ static struct {
 /* How often the rate is doubled for want of room. */
 PPA_CTX_MALLOC static unsigned doublings(void)
 {
-	uint64_t room = ppa_blocks_room(), used = ppa_blocks_count(), step = room / STEPS;
 	unsigned refused = atomic_load_explicit(&heap.refused, memory_order_relaxed), n = 0;
+	uint64_t room, step, used = ppa_blocks_count();
 
+	/* The usual case, and each new thread comes by. */
+	if (ppa_likely(!refused && used < FEW))
+		return 0;
+	room = ppa_blocks_room();
+	step = room / STEPS;
 	if (refused && used < room / 2)
 		atomic_store_explicit(&heap.refused, refused = 0, memory_order_relaxed);
 	if (used >= room / 2)
@@ -56,8 +62,9 @@ PPA_CTX_MALLOC static unsigned doublings(void)
 PPA_CTX_MALLOC static uint64_t rate_now(void)
 {
 	uint64_t rate = atomic_load_explicit(&heap.rate, memory_order_relaxed);
+	unsigned n = doublings();
 
-	return rate < PPA_POISSON_RATE_MAX >> doublings() ? rate << doublings() : PPA_POISSON_RATE_MAX;
+	return rate < PPA_POISSON_RATE_MAX >> n ? rate << n : PPA_POISSON_RATE_MAX;
 }
 
 /* A new distance. */

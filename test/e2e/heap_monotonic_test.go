@@ -64,6 +64,7 @@ func TestHeapNeverFalls(t *testing.T) {
 		t.Run(fmt.Sprint(rate), func(t *testing.T) {
 			x := start(t, []string{fmt.Sprintf("PPROF_HEAP_RATE=%d", rate)}, churn, "600", "3", "0")
 			x.open()
+			waitFor(t, 30*time.Second, "a load", func() bool { return len(x.heap("heap").Sample) > 500 }, nil)
 			var n atomic.Int64
 			var records, took atomic.Int64
 			var wg sync.WaitGroup
@@ -96,9 +97,6 @@ func TestHeapNeverFalls(t *testing.T) {
 			}
 			note(t, "rate %d: %d scrapes, %d records at the end, %v each with parsing", rate, scrapes/2, records.Load(),
 				time.Duration(took.Load()/max(1, scrapes/2)))
-			if records.Load() < 500 {
-				t.Errorf("only %d records: this is no load", records.Load())
-			}
 		})
 	}
 }

@@ -29,10 +29,11 @@ static int begin(void **state)
 	return ppa_mmap_start();
 }
 
-/* Addresses that nobody else uses. */
+/* Free pages far below where the kernel puts what has no address of its own: nobody else's mapping falls into the holes. */
 static char *window(size_t pages)
 {
-	void *p = (void *)syscall(SYS_mmap, NULL, pages * PAGE, PROT_NONE, ANON | MAP_NORESERVE, -1, 0);
+	void *const below = (void *)(UINT64_C(1) << 42);
+	void *p = (void *)syscall(SYS_mmap, below, pages * PAGE, PROT_NONE, ANON | MAP_NORESERVE, -1, 0);
 
 	assert_true(p != MAP_FAILED);
 	syscall(SYS_munmap, p, pages * PAGE);

@@ -341,7 +341,8 @@ ENTRY(memalign)
 ENTRY(memalign_fails)
 {
 	(void)w, (void)r;
-	victim_check(memalign(64, huge) == nullptr && aligned_alloc(64, huge - 63) == nullptr && valloc(huge) == nullptr,
+	victim_check(memalign(64, huge) == nullptr && aligned_alloc(64, huge - 63) == nullptr &&
+			     valloc(huge) == nullptr,
 		     "memalign of everything");
 }
 
@@ -431,7 +432,10 @@ const struct {
 	entry_fn fn;
 	const char *name;
 } entries[] = {
-#define NAME(name) {entry_##name, "entry_" #name}
+#define NAME(name)                                                                                                     \
+	{                                                                                                              \
+		entry_##name, "entry_" #name                                                                           \
+	}
 	NAME(malloc),
 	NAME(malloc_zero),
 	NAME(malloc_fails),
@@ -527,9 +531,9 @@ void print_truth(void)
 		for (int v = 0; v < 2; v++) {
 			const struct record *r = &records[e][v];
 
-			printf("truth %s %s %lu %lu %lu %lu\n", entries[e].name, via_names[v],
-			       (unsigned long)r->allocs, (unsigned long)r->alloc_bytes,
-			       (unsigned long)(r->allocs - r->frees), (unsigned long)(r->alloc_bytes - r->free_bytes));
+			printf("truth %s %s %lu %lu %lu %lu\n", entries[e].name, via_names[v], (unsigned long)r->allocs,
+			       (unsigned long)r->alloc_bytes, (unsigned long)(r->allocs - r->frees),
+			       (unsigned long)(r->alloc_bytes - r->free_bytes));
 		}
 	printf("done\n");
 	fflush(stdout);
