@@ -60,9 +60,9 @@ static struct {
 	_Atomic(struct level *) levels[LEVELS];
 	_Atomic uint32_t nlevels;
 	_Atomic(struct ppa_blocks_filter *) next_filter; /* being filled, or NULL */
-	_Atomic uint64_t count, own; /* entries; those of them that are no samples */
-	struct ppa_lock growing; /* tried, never waited for */
-	_Atomic bool is_stuck;	 /* its holder has not let go for long: jumped out of by a handler of the target */
+	_Atomic uint64_t count, own;			 /* entries; those of them that are no samples */
+	struct ppa_lock growing;			 /* tried, never waited for */
+	_Atomic bool is_stuck; /* its holder has not let go for long: jumped out of by a handler of the target */
 } live;
 
 PPA_CTX_MALLOC static struct group *group_of(struct level *l, uintptr_t p)
@@ -343,7 +343,8 @@ uint64_t ppa_blocks_sampled(void)
 uint64_t ppa_blocks_room(void)
 {
 	uint32_t n = atomic_load_explicit(&live.nlevels, memory_order_relaxed);
-	uint64_t limit = ppa_budget_limit(), used = ppa_budget_used(), left = used < limit ? limit - used : 0, places = 0;
+	uint64_t limit = ppa_budget_limit(), used = ppa_budget_used(), left = used < limit ? limit - used : 0,
+		 places = 0;
 
 	for (uint32_t i = 0; i < LEVELS; i++) {
 		uint64_t bytes = sizeof(struct level) + groups_of_level(i) * sizeof(struct group);

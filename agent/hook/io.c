@@ -26,9 +26,27 @@
 
 #define NAMES(X)                                                                                                       \
 	X(poll)                                                                                                        \
-	X(ppoll) X(select) X(pselect) X(epoll_wait) X(epoll_pwait) X(read) X(recv) X(recvfrom) X(recvmsg) X(accept)    \
-		X(accept4) X(connect) X(nanosleep) X(clock_nanosleep) X(sleep) X(usleep) X(wait) X(waitpid) X(waitid)  \
-			X(wait3) X(wait4)
+	X(ppoll)                                                                                                       \
+	X(select)                                                                                                      \
+	X(pselect)                                                                                                     \
+	X(epoll_wait)                                                                                                  \
+	X(epoll_pwait)                                                                                                 \
+	X(read)                                                                                                        \
+	X(recv)                                                                                                        \
+	X(recvfrom)                                                                                                    \
+	X(recvmsg)                                                                                                     \
+	X(accept)                                                                                                      \
+	X(accept4)                                                                                                     \
+	X(connect)                                                                                                     \
+	X(nanosleep)                                                                                                   \
+	X(clock_nanosleep)                                                                                             \
+	X(sleep)                                                                                                       \
+	X(usleep)                                                                                                      \
+	X(wait)                                                                                                        \
+	X(waitpid)                                                                                                     \
+	X(waitid)                                                                                                      \
+	X(wait3)                                                                                                       \
+	X(wait4)
 
 #define FIELD(name) __typeof__(&name) name;
 static struct {

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "agent/base/self.h"
@@ -48,14 +49,10 @@ static SLOW int rdlock_busy(pthread_rwlock_t *l, uintptr_t caller)
 	return rc;
 }
 
-PPA_EXPORT int pthread_rwlock_rdlock(pthread_rwlock_t *l)
+static int rdlock_measured(pthread_rwlock_t *l)
 {
-	const struct ppa_lock_real *real = ppa_lock_real();
-	int err;
+	int err = ppa_lock_table.rwlock_tryrdlock(l);
 
-	if (!ppa_contention_is_on())
-		return real->rwlock_rdlock(l);
-	err = real->rwlock_tryrdlock(l);
 	return ppa_likely(err != EBUSY) ? err : rdlock_busy(l, CALLER);
 }
 
@@ -135,14 +132,10 @@ static SLOW int wrlock_busy(pthread_rwlock_t *l, uintptr_t caller)
 	return rc;
 }
 
-PPA_EXPORT int pthread_rwlock_wrlock(pthread_rwlock_t *l)
+static int wrlock_measured(pthread_rwlock_t *l)
 {
-	const struct ppa_lock_real *real = ppa_lock_real();
-	int err;
+	int err = ppa_lock_table.rwlock_trywrlock(l);
 
-	if (!ppa_contention_is_on())
-		return real->rwlock_wrlock(l);
-	err = real->rwlock_trywrlock(l);
 	return ppa_likely(err != EBUSY) ? err : wrlock_busy(l, CALLER);
 }
 
@@ -217,9 +210,61 @@ static SLOW int unlock_watched(pthread_rwlock_t *l, uintptr_t caller)
 	return err;
 }
 
-PPA_EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *l)
+static int unlock_measured(pthread_rwlock_t *l)
 {
 	if (ppa_unlikely(ppa_contended_is_watched(l)))
 		return unlock_watched(l, CALLER);
+	return ppa_lock_table.rwlock_unlock(l);
+}
+
+/* ---- the ways in, as for mutexes ---- */
+
+static int rdlock_early(pthread_rwlock_t *l)
+{
+	return ppa_lock_real()->rwlock_rdlock(l);
+}
+
+static int wrlock_early(pthread_rwlock_t *l)
+{
+	return ppa_lock_real()->rwlock_wrlock(l);
+}
+
+static int unlock_early(pthread_rwlock_t *l)
+{
 	return ppa_lock_real()->rwlock_unlock(l);
+}
+
+static struct {
+	int (*_Atomic rdlock)(pthread_rwlock_t *);
+	int (*_Atomic wrlock)(pthread_rwlock_t *);
+	int (*_Atomic unlock)(pthread_rwlock_t *);
+} way = {rdlock_early, wrlock_early, unlock_early};
+
+static void turn(bool is_on)
+{
+	const struct ppa_lock_real *real = ppa_lock_real();
+
+	atomic_store_explicit(&way.unlock, is_on ? unlock_measured : real->rwlock_unlock, memory_order_relaxed);
+	atomic_store_explicit(&way.rdlock, is_on ? rdlock_measured : real->rwlock_rdlock, memory_order_relaxed);
+	atomic_store_explicit(&way.wrlock, is_on ? wrlock_measured : real->rwlock_wrlock, memory_order_relaxed);
+}
+
+__attribute__((constructor)) static void resolve(void)
+{
+	ppa_contention_on_turn(turn);
+}
+
+PPA_EXPORT int pthread_rwlock_rdlock(pthread_rwlock_t *l)
+{
+	return atomic_load_explicit(&way.rdlock, memory_order_relaxed)(l);
+}
+
+PPA_EXPORT int pthread_rwlock_wrlock(pthread_rwlock_t *l)
+{
+	return atomic_load_explicit(&way.wrlock, memory_order_relaxed)(l);
+}
+
+PPA_EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *l)
+{
+	return atomic_load_explicit(&way.unlock, memory_order_relaxed)(l);
 }

@@ -229,7 +229,7 @@ void ppa_contended_leave(const struct ppa_stay *s, ppa_stamp now, bool got, stru
 	struct ppa_contended *e = s->at;
 	ppa_stamp release, charged;
 
-	*out = (struct ppa_debt){.whose = PPA_DEBT_NONE};
+	*out = (struct ppa_debt){.whose = PPA_DEBT_NONE, .end = now};
 	if (e && s->generation != atomic_load_explicit(&generation, memory_order_relaxed))
 		return;
 	out->whose = PPA_DEBT_UNKNOWN;
@@ -241,6 +241,8 @@ void ppa_contended_leave(const struct ppa_stay *s, ppa_stamp now, bool got, stru
 	atomic_fetch_sub_explicit(&ppa_contended_watched[ppa_contended_hash(s->lock)], 1, memory_order_relaxed);
 	charged = release == s->release ? s->begin : release;
 	out->time = now > charged ? now - charged : 0;
+	if (now < charged) /* another reader's release, after our look at the clock */
+		out->end = charged;
 	/* A release just before we were registered, but after we began, freed the lock for us as well. */
 	if (got && release >= s->begin)
 		owe(e, release, out);

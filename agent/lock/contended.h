@@ -64,6 +64,7 @@ struct ppa_debt {
 	ppa_holder holder;
 	uint16_t scale; /* as given to settle */
 	uint64_t waiters, time;
+	ppa_stamp end; /* of the wait, for leave: not before the last release that is charged for it */
 };
 
 /* Begin to wait. Without room at is NULL and the waiter is on its own: leave will then say UNKNOWN. Context: malloc. */

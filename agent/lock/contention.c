@@ -23,8 +23,8 @@ _Atomic bool ppa_contention_on, ppa_contention_io;
 static struct {
 	_Atomic uint64_t block_rate; /* ns */
 	_Atomic uint64_t mutex_fraction;
-	uint64_t epoch_ns;	  /* set once */
-	void (*turn)(bool is_on); /* set once, in a constructor */
+	uint64_t epoch_ns;	      /* set once */
+	void (*turns[2])(bool is_on); /* set in constructors */
 	_Atomic bool is_ready, wants_io;
 } contention;
 
@@ -152,7 +152,7 @@ void ppa_wait_begin(struct ppa_wait *w, const void *lock)
 void ppa_wait_end(struct ppa_wait *w, enum ppa_wait_outcome outcome, uintptr_t function, uintptr_t caller)
 {
 	uint64_t ns = now_ns(), began = stamp_of(w->begin_ns);
-	struct ppa_debt debt = {.whose = PPA_DEBT_NONE};
+	struct ppa_debt debt = {.whose = PPA_DEBT_NONE, .end = stamp_of(ns)};
 
 	/* First: a registration is never ended twice. */
 	ppa_waiting.frame = 0;
@@ -167,7 +167,7 @@ void ppa_wait_end(struct ppa_wait *w, enum ppa_wait_outcome outcome, uintptr_t f
 	if (outcome == PPA_WAIT_REFUSED)
 		return;
 	charge_debt(&debt);
-	charge_waiter((stamp_of(ns) - began) << UNIT_BITS, function, w->is_io, caller);
+	charge_waiter((debt.end - began) << UNIT_BITS, function, w->is_io, caller);
 }
 
 /* What the unwinder asks for each frame of a hook (Itanium C++ ABI, 1.6.2): nothing here catches; while frames are
@@ -247,13 +247,18 @@ static void turn(void)
 
 	atomic_store_explicit(&ppa_contention_on, is_on, memory_order_relaxed);
 	atomic_store_explicit(&ppa_contention_io, is_on && has_io && ppa_contention_block_rate(), memory_order_relaxed);
-	if (contention.turn)
-		contention.turn(is_on);
+	for (size_t i = 0; i < PPA_ARRAY_LEN(contention.turns) && contention.turns[i]; i++)
+		contention.turns[i](is_on);
 }
 
 void ppa_contention_on_turn(void (*f)(bool is_on))
 {
-	contention.turn = f;
+	size_t i = 0;
+
+	while (i < PPA_ARRAY_LEN(contention.turns) && contention.turns[i])
+		i++;
+	if (i < PPA_ARRAY_LEN(contention.turns))
+		contention.turns[i] = f;
 	turn();
 }
 

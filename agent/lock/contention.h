@@ -52,7 +52,7 @@ static inline bool ppa_contention_measures_io(void)
 	return atomic_load_explicit(&ppa_contention_io, memory_order_relaxed);
 }
 
-/* Call turn now and each time that changes. Context: init. */
+/* Call turn now and each time that changes; for two callers at most. Context: init. */
 void ppa_contention_on_turn(void (*turn)(bool is_on)) PPA_CTX_INIT;
 
 /* Begin with these rates. 0 or -ENOMEM (nothing is measured then). Context: init. */

@@ -21,7 +21,7 @@ enum ppa_marker {
 	PPA_MARKER_NO_STACK,	    /* a thread that the kernel shows nothing of */
 	PPA_MARKER_MAIN,	    /* creator of the first thread */
 	PPA_MARKER_UNKNOWN_CREATOR, /* of threads that no call we saw created */
-	PPA_MARKER_IO,		   /* waiting for something else than a lock */
+	PPA_MARKER_IO,		    /* waiting for something else than a lock */
 	PPA_MARKER_COUNT
 };
 
