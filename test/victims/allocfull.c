@@ -2,9 +2,9 @@
  *
  * allocfull: more than an agent with little memory can keep. Behind its gates, one after the other:
  *
- *   1  1000 blocks of 100 bytes from one place (full_known), which stay
+ *   1  500 blocks of 100 bytes from one place (full_known), which stay
  *   2  one block of 60 bytes from each of 60,000 different stacks (full_fresh below full_left and full_right), freed at
- *      once; then 1000 more from full_known
+ *      once; then 500 more from full_known
  *   3  600,000 blocks of 100 bytes from another place (full_live), which stay
  *   4  nothing
  *
@@ -12,7 +12,7 @@
 // flags: -fno-builtin
 #include "victim.h"
 
-enum { KNOWN = 1000, FRESH = 60000, LIVE = 600000, DEPTH = 16 };
+enum { KNOWN = 500, FRESH = 60000, LIVE = 600000, DEPTH = 16 };
 
 static void *known[2 * KNOWN], *kept[LIVE];
 
