@@ -60,7 +60,7 @@ $(O)/test/%.o: WARN += -Wno-frame-larger-than
 
 # -- the library -----------------------------------------------------------------------------------------------------
 
-SRC := $(wildcard agent/*.c agent/*/*.c agent/*/*/*.c unwind/*.c http/*.c proto/*.c)
+SRC := $(wildcard agent/*.c agent/*/*.c agent/*/*/*.c unwind/*/*.c http/*.c proto/*.c)
 GEN := $(if $(wildcard proto/profile.proto),$(B)/gen/proto/profile.pb.c)
 OBJ := $(SRC:%.c=$(O)/%.o) $(GEN:$(B)/%.c=$(O)/%.o)
 ARCHIVES := $(addprefix $(VLIB)/,libunwind.a libz.a libnanopb.a libbacktrace.a libiberty.a)
@@ -116,7 +116,7 @@ $(ARCHIVES): $(B)/vendor/.stamp ;
 
 # -- tests -----------------------------------------------------------------------------------------------------------
 # The first lines of a test say what to link it with and how to compile it:
-#   // link: unwind/cfi.c agent/base/sys.c @unwind -lm     sources, @archives, -l flags
+#   // link: unwind/walk/cfi.c agent/base/sys.c @unwind -lm  sources, @archives, -l flags
 #   // flags: -O0                                           more compiler flags
 # scripts/test-rules turns these lines into UNIT_LINK_<name> and so on, in build/tests.mk.
 
@@ -147,7 +147,7 @@ link_files = $(foreach w,$(1),$(if $(filter @%,$(w)),$($(w)),$(if $(filter $(B)/
 link_flags = $(filter -%,$(1))
 
 $(BASE): $(BASE_OBJ)
-$(O)/walker.a: $(patsubst %.c,$(O)/%.o,$(wildcard unwind/*.c))
+$(O)/walker.a: $(patsubst %.c,$(O)/%.o,$(wildcard unwind/*/*.c))
 $(BASE) $(O)/walker.a:
 	rm -f $@
 	ar rc $@ $^

@@ -34,8 +34,8 @@
 #include "agent/thread/created.h"
 #include "agent/thread/threads.h"
 #include "http/server.h"
-#include "unwind/modules.h"
-#include "unwind/symbols.h"
+#include "unwind/module/modules.h"
+#include "unwind/name/symbols.h"
 
 extern char **environ;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The libc of the vendored archives, as far as they may have one. scripts/vendor renames their calls when it unpacks
- * them, so nothing here depends on link order. The heap is agent/base/vheap.c, libiberty's is unwind/demangle.c.
+ * them, so nothing here depends on link order. The heap is agent/base/vheap.c, libiberty's is unwind/name/demangle.c.
  *
  * Refusals rather than forwards: code that is linked but must not run (libbacktrace's file reader) gets an error from
  * every door, instead of a promise in a comment that it is never called. */

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "agent/base/attr.h"
-#include "unwind/unwind.h"
+#include "unwind/walk/unwind.h"
 
 struct ppa_thread;
 

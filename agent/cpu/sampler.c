@@ -15,7 +15,7 @@
 #include "agent/cpu/session.h"
 #include "agent/thread/threads.h"
 #include "agent/thread/timer.h"
-#include "unwind/modules.h"
+#include "unwind/module/modules.h"
 
 enum {
 	TICK_NS = 50 * 1000 * 1000,

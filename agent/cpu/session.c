@@ -10,7 +10,7 @@
 #include "agent/profile/marker.h"
 #include "agent/profile/random.h"
 #include "agent/thread/threads.h"
-#include "unwind/modules.h"
+#include "unwind/module/modules.h"
 
 enum { FIRST_THREADS = 64 };
 

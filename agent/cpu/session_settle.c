@@ -20,7 +20,7 @@
 #include "agent/profile/marker.h"
 #include "agent/cpu/session.h"
 #include "agent/thread/threads.h"
-#include "unwind/modules.h"
+#include "unwind/module/modules.h"
 
 /* Beyond this a rest is no longer what delayed ticks explain: four ticks of CONFIG_HZ=100, or four periods. */
 enum { LONGEST_TICK_NS = 10 * 1000 * 1000, TOLERANCE_TICKS_NS = 4 * LONGEST_TICK_NS, TOLERANCE_PERIODS = 4 };

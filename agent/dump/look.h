@@ -13,7 +13,7 @@
 #include <sys/types.h>
 
 #include "agent/base/attr.h"
-#include "unwind/unwind.h"
+#include "unwind/walk/unwind.h"
 
 struct ppa_thread;
 

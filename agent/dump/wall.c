@@ -13,7 +13,7 @@
 #include "agent/profile/random.h"
 #include "agent/thread/tasks.h"
 #include "agent/thread/threads.h"
-#include "unwind/modules.h"
+#include "unwind/module/modules.h"
 
 enum {
 	SHARE = 100, /* one part in so many of a CPU for all; the CPU profile beside takes as much */

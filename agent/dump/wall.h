@@ -23,7 +23,7 @@
 #include "agent/cpu/stacktab.h"
 #include "agent/dump/look.h"
 #include "agent/profile/labels.h"
-#include "unwind/unwind.h"
+#include "unwind/walk/unwind.h"
 
 struct ppa_thread;
 

@@ -12,7 +12,7 @@
 
 #include "agent/base/sys.h"
 #include "agent/base/vheap.h"
-#include "unwind/maps.h"
+#include "unwind/module/maps.h"
 
 enum { TEXT_BYTES = 64 << 10, NGAPS = 128 };
 

@@ -16,7 +16,7 @@
 
 #include "agent/base/lock.h"
 #include "agent/heap/allocator.h"
-#include "unwind/modules.h"
+#include "unwind/module/modules.h"
 
 enum { TEXT_BYTES = 256 };
 

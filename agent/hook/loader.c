@@ -8,7 +8,7 @@
 
 #include "agent/base/real.h"
 #include "agent/profile/unloads.h"
-#include "unwind/modules.h"
+#include "unwind/module/modules.h"
 
 PPA_EXPORT void *dlopen(const char *file, int mode)
 {

@@ -9,10 +9,10 @@
 
 #include "agent/base/lock.h"
 #include "agent/base/sys.h"
-#include "unwind/modules.h"
-#include "unwind/starts.h"
-#include "unwind/unindexed.h"
-#include "unwind/unwind.h"
+#include "unwind/module/modules.h"
+#include "unwind/walk/starts.h"
+#include "unwind/walk/unindexed.h"
+#include "unwind/walk/unwind.h"
 
 static struct {
 	struct ppa_lock lock;  /* one at a time; above the module table's */

@@ -15,7 +15,7 @@
 
 #include "agent/base/sys.h"
 #include "agent/base/thread.h"
-#include "unwind/modules.h"
+#include "unwind/module/modules.h"
 
 enum {
 	TABLES = 2,

@@ -11,8 +11,8 @@
 #include "agent/base/vheap.h"
 #include "agent/snapshot/picture.h"
 #include "agent/cpu/session.h"
-#include "unwind/modules.h"
-#include "unwind/symbols.h"
+#include "unwind/module/modules.h"
+#include "unwind/name/symbols.h"
 
 struct drawing {
 	struct ppa_picture *p;

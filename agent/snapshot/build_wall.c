@@ -10,7 +10,7 @@
 #include "agent/profile/marker.h"
 #include "agent/snapshot/build.h"
 #include "agent/snapshot/picture.h"
-#include "unwind/modules.h"
+#include "unwind/module/modules.h"
 
 struct drawing {
 	struct ppa_picture *p;

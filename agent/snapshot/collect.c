@@ -24,8 +24,8 @@
 #include "agent/cpu/sampler.h"
 #include "agent/cpu/session.h"
 #include "agent/dump/wall.h"
-#include "unwind/modules.h"
-#include "unwind/symbols.h"
+#include "unwind/module/modules.h"
+#include "unwind/name/symbols.h"
 
 static _Atomic int default_hz = 100;
 

@@ -20,7 +20,7 @@
 #include "agent/heap/heap.h"
 #include "agent/snapshot/build.h"
 #include "agent/snapshot/picture.h"
-#include "unwind/modules.h"
+#include "unwind/module/modules.h"
 
 enum { TEXT_BYTES = 1536 };
 

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "agent/base/attr.h"
-#include "unwind/modules.h"
+#include "unwind/module/modules.h"
 
 struct ppa_past {
 	struct ppa_module_era eras[1 + PPA_MODULES_PAST_MAX]; /* held; the current one first, then newest first */

@@ -12,7 +12,7 @@
 #include "agent/profile/marker.h"
 #include "agent/snapshot/collect.h"
 #include "agent/snapshot/picture_parts.h"
-#include "unwind/modules.h"
+#include "unwind/module/modules.h"
 
 #define HASH_FACTOR UINT64_C(0x9e3779b97f4a7c15)
 

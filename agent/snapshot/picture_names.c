@@ -10,10 +10,10 @@
 #include "agent/snapshot/allocators.h"
 #include "agent/snapshot/past.h"
 #include "agent/snapshot/picture_parts.h"
-#include "unwind/modules.h"
-#include "unwind/starts.h"
-#include "unwind/symbols.h"
-#include "unwind/unwind.h"
+#include "unwind/module/modules.h"
+#include "unwind/walk/starts.h"
+#include "unwind/name/symbols.h"
+#include "unwind/walk/unwind.h"
 
 /* Where an address lies: whose code it is, and how far it has to be moved to be unique. */
 struct place {

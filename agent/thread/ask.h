@@ -18,7 +18,7 @@
 #include <sys/types.h>
 
 #include "agent/base/attr.h"
-#include "unwind/unwind.h"
+#include "unwind/walk/unwind.h"
 
 enum { PPA_ASK_MAX = 256 }; /* threads in a round */
 

@@ -18,7 +18,7 @@
 #include "agent/base/attr.h"
 #include "agent/base/self.h"
 #include "agent/thread/threads.h"
-#include "unwind/arch.h"
+#include "unwind/walk/arch.h"
 
 /* The calling function, which must not be inlined into the target, goes to sleep in the next call it makes. object:
  * what it waits for, 0 if nothing in memory; since_ns: CLOCK_MONOTONIC. Inlined, so that the registers are those of the

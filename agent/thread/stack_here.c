@@ -13,8 +13,8 @@
 #include "agent/profile/marker.h"
 #include "agent/profile/unloads.h"
 #include "agent/thread/threads.h"
-#include "unwind/modules.h"
-#include "unwind/unwind.h"
+#include "unwind/module/modules.h"
+#include "unwind/walk/unwind.h"
 
 enum { BUFFERS = 64 };
 

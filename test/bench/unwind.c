@@ -12,9 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "unwind/modules.h"
-#include "unwind/rowcache.h"
-#include "unwind/unwind.h"
+#include "unwind/module/modules.h"
+#include "unwind/walk/rowcache.h"
+#include "unwind/walk/unwind.h"
 
 enum { SHALLOW = 20, DEEP = 120, ROUNDS = 400 };
 

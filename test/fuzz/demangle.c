@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// link: unwind/demangle.c agent/base/sys.c agent/base/vendor.c test/fakes/vheap.c @iberty
+// link: unwind/name/demangle.c agent/base/sys.c agent/base/vendor.c test/fakes/vheap.c @iberty
 /* Promise: no name makes the demangler fault, overrun its stack, leak, write beyond the buffer or
  * run for a second. The first byte chooses the language and the buffer's size. */
 #include <stdint.h>
@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "test/fakes/vheap.h"
-#include "unwind/demangle.h"
-#include "unwind/symbols.h"
+#include "unwind/name/demangle.h"
+#include "unwind/name/symbols.h"
 
 enum { NAME_MAX_BYTES = 4096 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// link: unwind/symload.c unwind/symtab.c unwind/symtab_collect.c unwind/elf_file.c unwind/elf_headers.c unwind/dynsyms.c unwind/plt.c unwind/debugdata.c unwind/bt_alloc.c agent/base/sys.c agent/base/vendor.c test/fakes/vheap.c @backtrace
+// link: unwind/name/symload.c unwind/name/symtab.c unwind/name/symtab_collect.c unwind/name/elf_file.c unwind/module/elf_headers.c unwind/name/dynsyms.c unwind/name/plt.c unwind/name/debugdata.c unwind/name/bt_alloc.c agent/base/sys.c agent/base/vendor.c test/fakes/vheap.c @backtrace
 /* Promise: no sequence of bytes that calls itself an ELF file makes the symbol reader fault, leak
  * or loop: as a file, as a loaded image, as mini debug information. The first byte chooses
  * which. */
@@ -8,11 +8,11 @@
 #include <string.h>
 
 #include "test/fakes/vheap.h"
-#include "unwind/debugdata.h"
-#include "unwind/dynsyms.h"
-#include "unwind/elf_file.h"
-#include "unwind/plt.h"
-#include "unwind/symtab.h"
+#include "unwind/name/debugdata.h"
+#include "unwind/name/dynsyms.h"
+#include "unwind/name/elf_file.h"
+#include "unwind/name/plt.h"
+#include "unwind/name/symtab.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

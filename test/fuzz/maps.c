@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// link: unwind/maps.c
+// link: unwind/module/maps.c
 /* Promise: no text makes the parser of maps read beyond it, loop, or hand out a mapping that ends before it starts. */
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "unwind/maps.h"
+#include "unwind/module/maps.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// link: unwind/walk.c unwind/asleep.c unwind/guess.c unwind/starts.c unwind/libunwind.c unwind/rowcache.c unwind/cfi.c unwind/unindexed.c unwind/cfi_program.c unwind/expr.c unwind/memory.c agent/base/sys.c agent/base/stats.c agent/base/vheap.c agent/base/vendor.c @unwind
+// link: unwind/walk/walk.c unwind/walk/asleep.c unwind/walk/guess.c unwind/walk/starts.c unwind/walk/libunwind.c unwind/walk/rowcache.c unwind/walk/cfi.c unwind/walk/unindexed.c unwind/walk/cfi_program.c unwind/walk/expr.c unwind/walk/memory.c agent/base/sys.c agent/base/stats.c agent/base/vheap.c agent/base/vendor.c @unwind
 // flags: -fno-stack-protector
 /* Promise: no registers, no stack and no unwind tables make the walker fault, read outside what it may, or not end.
  *
@@ -14,9 +14,9 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
-#include "unwind/modules.h"
-#include "unwind/rowcache.h"
-#include "unwind/unwind.h"
+#include "unwind/module/modules.h"
+#include "unwind/walk/rowcache.h"
+#include "unwind/walk/unwind.h"
 
 enum { PAGE = 4096, STACK_BYTES = 4 * PAGE, CODE_BYTES = 0x1000, TABLE_BYTES = 4 * PAGE, STACK_WORDS = 64, NREGS = 17 };
 enum { TELL_BOUNDS = 1, STAYS = 2, WHOLE_TABLE = 4, CACHED = 8, LOW_LIES = 16, TWICE = 32, OPINION = 64 };

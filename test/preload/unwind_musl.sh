@@ -10,7 +10,7 @@ mkdir "$TMP/kernel"
 for d in linux asm-generic; do ln -s "/usr/include/$d" "$TMP/kernel/$d"; done
 ln -s "/usr/include/$(gcc -print-multiarch)/asm" "$TMP/kernel/asm"
 walker=()
-for f in unwind/*.c agent/base/{sys,vheap,stats}.c; do
+for f in unwind/*/*.c agent/base/{sys,vheap,stats}.c; do
 	case ${f##*/} in libunwind.c | demangle.c | debugdata.c | symbols.c | functions.c | bt_alloc.c) ;; *) walker+=("$f") ;; esac
 done
 for options in "-O2" "-O0 -fno-omit-frame-pointer" "-O2 -Wl,--eh-frame-hdr"; do

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// link: unwind/cfi.c unwind/unindexed.c unwind/cfi_program.c unwind/expr.c unwind/memory.c unwind/rowcache.c agent/base/sys.c
+// link: unwind/walk/cfi.c unwind/walk/unindexed.c unwind/walk/cfi_program.c unwind/walk/expr.c unwind/walk/memory.c unwind/walk/rowcache.c agent/base/sys.c
 /* Promise: each call frame instruction does what DWARF says, in modules read in place and by copies alike.
  * Promise: whatever bytes a table consists of, nothing is read outside it and the answer is an error or a row.
  * Promise: expressions compute what DWARF says, and end. */
@@ -14,9 +14,9 @@
 #include <sys/mman.h>
 #include <cmocka.h>
 
-#include "unwind/cfi.h"
-#include "unwind/expr.h"
-#include "unwind/rowcache.h"
+#include "unwind/walk/cfi.h"
+#include "unwind/walk/expr.h"
+#include "unwind/walk/rowcache.h"
 
 enum { PAGE = 4096, CODE_OFFSET = 0x10000, FUNCTION_BYTES = 0x100 };
 

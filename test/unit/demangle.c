@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// link: unwind/demangle.c agent/base/sys.c agent/base/vendor.c test/fakes/vheap.c @iberty
+// link: unwind/name/demangle.c agent/base/sys.c agent/base/vendor.c test/fakes/vheap.c @iberty
 /* Promise: C++, Rust and D names read without parameter lists and hashes; anything else stays as it
  * is.
  * Promise: no name costs a small stack, an endless time, a block of memory or a byte beyond the
@@ -17,8 +17,8 @@
 #include <cmocka.h>
 
 #include "test/fakes/vheap.h"
-#include "unwind/demangle.h"
-#include "unwind/symbols.h"
+#include "unwind/name/demangle.h"
+#include "unwind/name/symbols.h"
 
 enum { LONGEST = 4096, SMALL_STACK = 64 << 10 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// link: unwind/elf_file.c agent/base/sys.c test/fakes/vheap.c
+// link: unwind/name/elf_file.c agent/base/sys.c test/fakes/vheap.c
 /* Promise: a file reads the same from a descriptor and from a buffer.
  * Promise: whatever is cut off a file or overwritten in it, reading ends with an error or less, and
  * frees everything.
@@ -19,7 +19,7 @@
 
 #include "agent/base/vheap.h"
 #include "test/fakes/vheap.h"
-#include "unwind/elf_file.h"
+#include "unwind/name/elf_file.h"
 
 static uint8_t *image;
 static size_t image_len;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// link: unwind/maps.c
+// link: unwind/module/maps.c
 /* Promise: every line the kernel writes is understood, paths with blanks included.
  * Promise: any other line is skipped and counted, and never read beyond. */
 #include <setjmp.h>
@@ -13,7 +13,7 @@
 #include <sys/sysmacros.h>
 #include <cmocka.h>
 
-#include "unwind/maps.h"
+#include "unwind/module/maps.h"
 
 /* The text in memory of exactly its size, so that a sanitizer sees a byte too far. */
 static struct ppa_map parse(const char *text, int *lines, size_t *skipped)

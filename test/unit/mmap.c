@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// link: agent/hook/mmap.c agent/heap/mmap.c agent/heap/mmap_lock.c agent/heap/mmap_callers.c agent/heap/mmap_check.c agent/heap/regions.c unwind/maps.c test/fakes/sites.c
+// link: agent/hook/mmap.c agent/heap/mmap.c agent/heap/mmap_lock.c agent/heap/mmap_callers.c agent/heap/mmap_check.c agent/heap/regions.c unwind/module/maps.c test/fakes/sites.c
 /* The hooks stand in this program, so its own calls of mmap pass through them.
  *
  * Promise: after any sequence of mmap, munmap and mremap, MAP_FIXED and partial ones included, each site has exactly the

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// link: agent/hook/mmap.c agent/heap/mmap.c agent/heap/mmap_lock.c agent/heap/mmap_callers.c agent/heap/mmap_check.c agent/heap/regions.c unwind/maps.c test/fakes/sites.c
+// link: agent/hook/mmap.c agent/heap/mmap.c agent/heap/mmap_lock.c agent/heap/mmap_callers.c agent/heap/mmap_check.c agent/heap/regions.c unwind/module/maps.c test/fakes/sites.c
 /* Mappings of a process that does several things at once. See mmap.c.
  *
  * Promise: with four threads that reuse each other's addresses, and with signal handlers that map, nothing is lost and

@@ -19,10 +19,10 @@
 #include "agent/snapshot/past.h"
 #include "agent/snapshot/picture.h"
 #include "test/fakes/vheap.h"
-#include "unwind/modules.h"
-#include "unwind/starts.h"
-#include "unwind/symbols.h"
-#include "unwind/unwind.h"
+#include "unwind/module/modules.h"
+#include "unwind/walk/starts.h"
+#include "unwind/name/symbols.h"
+#include "unwind/walk/unwind.h"
 
 /* ---- a process of four modules, in which every 16 bytes are a function ---- */
 

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "unwind/prologue_x86_64.h"
+#include "unwind/walk/prologue_x86_64.h"
 
 static int32_t entered(const uint8_t *code, uintptr_t pc)
 {

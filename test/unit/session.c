@@ -18,7 +18,7 @@
 #include "agent/profile/random.h"
 #include "agent/cpu/session.h"
 #include "agent/thread/threads.h"
-#include "unwind/modules.h"
+#include "unwind/module/modules.h"
 
 enum { MS = 1000 * 1000 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// link: unwind/starts.c unwind/unindexed.c
+// link: unwind/walk/starts.c unwind/walk/unindexed.c
 /* Promise: the nearest start at or before a pc is found, across words and up to a function's greatest length, and nothing
  * outside a segment; the description of the last function at or before a pc is found in an index of our own. */
 #include <setjmp.h>
@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "unwind/starts.h"
-#include "unwind/unindexed.h"
+#include "unwind/walk/starts.h"
+#include "unwind/walk/unindexed.h"
 
 enum { TEXT_BYTES = 128 << 10 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// link: unwind/symbols.c unwind/symload.c unwind/symtab.c unwind/symtab_collect.c unwind/elf_file.c unwind/elf_headers.c unwind/dynsyms.c unwind/plt.c unwind/debugdata.c unwind/bt_alloc.c unwind/demangle.c agent/base/vheap.c agent/base/sys.c agent/base/vendor.c @backtrace @iberty -ldl -lpthread
+// link: unwind/name/symbols.c unwind/name/symload.c unwind/name/symtab.c unwind/name/symtab_collect.c unwind/name/elf_file.c unwind/module/elf_headers.c unwind/name/dynsyms.c unwind/name/plt.c unwind/name/debugdata.c unwind/name/bt_alloc.c unwind/name/demangle.c agent/base/vheap.c agent/base/sys.c agent/base/vendor.c @backtrace @iberty -ldl -lpthread
 /* Promise: functions of the program, its libraries and the vdso have their names, static ones where
  * the file knows them.
  * Promise: linkage stubs are named for what they lead to.
@@ -25,7 +25,7 @@
 #include <cmocka.h>
 
 #include "agent/base/vheap.h"
-#include "unwind/symbols.h"
+#include "unwind/name/symbols.h"
 
 static char dir[] = "/tmp/ppa-symbols-XXXXXX";
 
@@ -98,7 +98,7 @@ static int match(struct dl_phdr_info *info, size_t size, void *arg)
 	return 1;
 }
 
-/* The module around an address, as unwind/modules.c would tell it. */
+/* The module around an address, as unwind/module/modules.c would tell it. */
 static void module_of(const void *addr, struct ppa_module *m, char path[512])
 {
 	struct wanted w = {(uintptr_t)addr, m, path};

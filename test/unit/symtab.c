@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// link: unwind/symtab.c unwind/symtab_collect.c unwind/elf_file.c agent/base/sys.c test/fakes/vheap.c
+// link: unwind/name/symtab.c unwind/name/symtab_collect.c unwind/name/elf_file.c agent/base/sys.c test/fakes/vheap.c
 /* Promise: an address is named by the innermost function around it, or by nobody.
  * Promise: of several names at one address the same one wins whatever the order of the file.
  * Promise: a table that lies about its strings or sizes gives fewer names, and a refused allocation
@@ -14,8 +14,8 @@
 #include <cmocka.h>
 
 #include "test/fakes/vheap.h"
-#include "unwind/elf_file.h"
-#include "unwind/symtab.h"
+#include "unwind/name/elf_file.h"
+#include "unwind/name/symtab.h"
 
 enum { TEXT_END = 0x10000, STRINGS = 8192 };
 

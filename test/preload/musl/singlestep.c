@@ -21,10 +21,10 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "unwind/debugdata.h"
-#include "unwind/starts.h"
-#include "unwind/unindexed.h"
-#include "unwind/walk.h"
+#include "unwind/name/debugdata.h"
+#include "unwind/walk/starts.h"
+#include "unwind/walk/unindexed.h"
+#include "unwind/walk/walk.h"
 
 enum { TRAP_FLAG = 0x100, NUMBERS = 30, BLOCKS = 20, MAX_DEPTH = 200, PAINTED = 1000, UNPAINTED = 40 };
 #define PAINT UINT64_C(0x7061696e74706169)

@@ -25,8 +25,8 @@
 #include <unistd.h>
 
 #include "agent/base/vheap.h"
-#include "unwind/modules.h"
-#include "unwind/unwind.h"
+#include "unwind/module/modules.h"
+#include "unwind/walk/unwind.h"
 
 #ifndef sigev_notify_thread_id
 #define sigev_notify_thread_id _sigev_un._tid
