@@ -40,7 +40,7 @@ static void add(struct ppa_sink *s, const char *text)
 }
 
 struct entry {
-	const char *name, *help;
+	const char *name, *help, *cost;
 	uint64_t count;
 };
 
@@ -60,10 +60,10 @@ static bool next(struct walk *at, struct entry *out)
 	if (!route && !kind)
 		return false;
 	if (!route || (kind && strcmp(kind->name, route->name) < 0)) {
-		*out = (struct entry){kind->name, kind->help, kind->count()};
+		*out = (struct entry){kind->name, kind->help, kind->cost, kind->count()};
 		at->kind++;
 	} else {
-		*out = (struct entry){route->name, route->help, 0};
+		*out = (struct entry){route->name, route->help, route->cost, 0};
 		at->route++;
 	}
 	return true;
@@ -91,6 +91,11 @@ static void build(struct ppa_sink *s)
 		add(s, e.name);
 		add(s, ":</b> ");
 		add(s, e.help);
+		if (e.cost) {
+			add(s, " <i>");
+			add(s, e.cost);
+			add(s, "</i>");
+		}
 		add(s, "</li>\n");
 	}
 	add(s, "</ul>\n</body>\n</html>\n");

@@ -19,27 +19,46 @@
 
 enum { GET_HEAD = PPA_METHOD_GET | PPA_METHOD_HEAD, LOCATION_MAX = 1024 };
 
+/* clang-format off */
 static const struct ppa_route routes[] = {
-	{"", GET_HEAD, ppa_handle_index, PPA_TYPE_HTML, NULL, PPA_SHORT},
-	{"cmdline", GET_HEAD, ppa_handle_cmdline, PPA_TYPE_TEXT,
-	 "The command line of the program, arguments separated by NUL bytes.", PPA_SHORT},
-	{"profile", GET_HEAD, ppa_handle_profile, PPA_TYPE_BYTES,
-	 "CPU profile of all threads. Parameters: seconds (default 30), hz (samples a second of CPU time, 1 to 1000), "
-	 "labels=tid (tell threads apart). Open it with go tool pprof.",
-	 PPA_LONG},
-	{"symbol", GET_HEAD | PPA_METHOD_POST, ppa_handle_symbol, PPA_TYPE_TEXT,
-	 "Names of the functions at the addresses in the query or body, which are separated by plus signs.", PPA_SHORT},
+	{.name = "", .methods = GET_HEAD, .handle = ppa_handle_index, .type = PPA_TYPE_HTML, .length = PPA_SHORT},
+	{
+		.name = "cmdline", .methods = GET_HEAD, .handle = ppa_handle_cmdline, .type = PPA_TYPE_TEXT,
+		.help = "The command line of the program, arguments separated by NUL bytes.",
+		.length = PPA_SHORT,
+	},
+	{
+		.name = "profile", .methods = GET_HEAD, .handle = ppa_handle_profile, .type = PPA_TYPE_BYTES,
+		.help = "CPU profile of all threads. Parameters: seconds (default 30), hz (samples a second of CPU time, 1 to "
+			"1000), labels=tid (tell threads apart). Open it with go tool pprof.",
+		.cost = "Nothing until asked for; then not to be told from noise at 100 Hz, about 1 % of a CPU at 1000 Hz.",
+		.length = PPA_LONG, .is_profile = true,
+	},
+	{
+		.name = "symbol", .methods = GET_HEAD | PPA_METHOD_POST, .handle = ppa_handle_symbol, .type = PPA_TYPE_TEXT,
+		.help = "Names of the functions at the addresses in the query or body, which are separated by plus signs.",
+		.length = PPA_SHORT,
+	},
 	/* pprof's client asks for this name where it does not recognise the path of the profile. */
-	{"symbolz", GET_HEAD | PPA_METHOD_POST, ppa_handle_symbol, PPA_TYPE_TEXT, NULL, PPA_SHORT},
-	{"wall", GET_HEAD, ppa_handle_wall, PPA_TYPE_BYTES,
-	 "Where threads spend their time, running or waiting. Parameters: seconds (default 30), hz (looks at each "
-	 "thread a "
-	 "second, as long as they cost under 2 % of a CPU), labels=tid.",
-	 PPA_LONG},
+	{
+		.name = "symbolz", .methods = GET_HEAD | PPA_METHOD_POST, .handle = ppa_handle_symbol, .type = PPA_TYPE_TEXT,
+		.length = PPA_SHORT,
+	},
+	{
+		.name = "wall", .methods = GET_HEAD, .handle = ppa_handle_wall, .type = PPA_TYPE_BYTES,
+		.help = "Where threads spend their time, running or waiting. Parameters: seconds (default 30), hz (looks at "
+			"each thread a second, as long as they cost under 2 % of a CPU), labels=tid.",
+		.cost = "Nothing until asked for; then up to 1 % of a CPU for looking, and the CPU profile's.",
+		.length = PPA_LONG, .is_profile = true,
+	},
 };
 
 /* Of all kinds. */
-static const struct ppa_route named = {"", GET_HEAD, ppa_handle_named, PPA_TYPE_BYTES, NULL, PPA_LONG_WITH_SECONDS};
+static const struct ppa_route named = {
+	.name = "", .methods = GET_HEAD, .handle = ppa_handle_named, .type = PPA_TYPE_BYTES,
+	.length = PPA_LONG_WITH_SECONDS, .is_profile = true,
+};
+/* clang-format on */
 
 static struct {
 	_Atomic int collections, bodies; /* running now */

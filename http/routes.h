@@ -30,8 +30,10 @@ struct ppa_route {
 	unsigned methods; /* of enum ppa_method */
 	void (*handle)(struct ppa_request *r);
 	const char *type; /* Content-Type of its 200 */
-	const char *help; /* for the index; NULL: not listed there */
+	const char *help; /* for the index, HTML; NULL: not listed there */
+	const char *cost; /* what taking and keeping it costs the program, for the index, HTML; NULL: nothing to tell */
 	enum ppa_route_length length;
+	bool is_profile; /* of stacks: has all forms of output */
 };
 
 /* The routes but for the kinds of agent/snapshot/kinds.h, by name; NULL after the last. Context: any. */

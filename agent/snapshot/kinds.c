@@ -20,6 +20,7 @@ static const struct ppa_kind kinds[] = {
 	{
 		.name = "allocs",
 		.help = "All memory allocations since the start, by the stack that made them. Sampled; see heap.",
+		.cost = "As heap, whose records these are.",
 		.types = HEAP_TYPES, .ntypes = 4, .default_type = "alloc_space", .period_type = {"space", "bytes"},
 		.form = PPA_FORM_HEAP, .has_delta = true, .cuts_allocator = true, .label = "bytes",
 		.gather = ppa_heap_gather, .period = ppa_heap_period, .count = ppa_heap_count,
@@ -29,6 +30,7 @@ static const struct ppa_kind kinds[] = {
 		.name = "block",
 		.help = "Where threads waited for locks, conditions, semaphores and each other since the start, by the stack "
 			"of the waiter. Sampled once in PPROF_BLOCK_RATE nanoseconds of waiting and scaled up.",
+		.cost = "Kept all the time: two looks at the clock for each wait, nothing where nobody waits.",
 		.types = WAITING_TYPES, .ntypes = 2, .period_type = {"contentions", "count"},
 		.form = PPA_FORM_CONTENTION, .has_delta = true,
 		.gather = ppa_block_gather, .period = ppa_waiting_period, .count = ppa_block_count,
@@ -37,6 +39,7 @@ static const struct ppa_kind kinds[] = {
 	{
 		.name = "goroutine",
 		.help = "The stacks of all threads, running or not. debug=2 tells one by one what they wait for.",
+		.cost = "Nothing until asked for; then 10 to 20 ms of CPU for a thousand threads. None is stopped or woken.",
 		.types = {{"goroutine", "count"}}, .ntypes = 1, .period_type = {"goroutine", "count"},
 		.form = PPA_FORM_COUNT, .has_delta = true, .label = "thread", .label_text = ppa_goroutine_label,
 		.gather = ppa_goroutine_gather, .period = ppa_goroutine_period, .count = ppa_dump_count,
@@ -47,6 +50,8 @@ static const struct ppa_kind kinds[] = {
 		.help = "Memory that is allocated and not freed, by the stack that allocated it. Sampled once in "
 			"PPROF_HEAP_RATE bytes and scaled up. seconds= gives what changed; debug=1&amp;gc=1 asks "
 			"glibc for its figures, too.",
+		.cost = "Kept all the time: a malloc and free pair costs 1.02 times as much, and each 512 KiB allocated "
+			"0.6 us.",
 		.types = HEAP_TYPES, .ntypes = 4, .period_type = {"space", "bytes"},
 		.form = PPA_FORM_HEAP, .has_delta = true, .cuts_allocator = true, .label = "bytes",
 		.gather = ppa_heap_gather, .period = ppa_heap_period, .count = ppa_heap_count,
@@ -56,6 +61,7 @@ static const struct ppa_kind kinds[] = {
 		.name = "heap_age",
 		.help = "Memory that is allocated and not freed, by stack and by how long it has been so "
 			"(label age_seconds: at least so many). What leaks is old.",
+		.cost = "As heap, whose samples these are.",
 		.types = {{"inuse_objects", "count"}, {"inuse_space", "bytes"}}, .ntypes = 2,
 		.period_type = {"space", "bytes"},
 		.form = PPA_FORM_COUNT, .cuts_allocator = true, .label = "age_seconds",
@@ -66,6 +72,7 @@ static const struct ppa_kind kinds[] = {
 		.name = "mmap",
 		.help = "Memory that the program itself maps and has not unmapped, by the stack that mapped it. "
 			"Complete, not sampled.",
+		.cost = "Kept all the time: a walk of the stack for each mmap of the program's own.",
 		.types = {{"maps", "count"}, {"mapped", "bytes"}}, .ntypes = 2,
 		.period_type = {"mapped", "bytes"},
 		.form = PPA_FORM_COUNT, .has_delta = true, .label = "backing", .label_text = ppa_mmap_backing_name,
@@ -76,6 +83,7 @@ static const struct ppa_kind kinds[] = {
 		.name = "mutex",
 		.help = "Who made others wait for a lock since the start, by the stack that released it, with the time that "
 			"they waited.",
+		.cost = "Kept all the time: an uncontended lock and unlock costs 1.17 times as much, a contended one 1.01.",
 		.types = WAITING_TYPES, .ntypes = 2, .period_type = {"contentions", "count"},
 		.form = PPA_FORM_CONTENTION, .has_delta = true,
 		.gather = ppa_mutex_gather, .period = ppa_waiting_period, .count = ppa_mutex_count,
@@ -84,6 +92,7 @@ static const struct ppa_kind kinds[] = {
 	{
 		.name = "threadcreate",
 		.help = "The stacks that created threads, ended ones included.",
+		.cost = "Kept all the time: creating and joining a thread costs 1.32 times as much.",
 		.types = {{"threadcreate", "count"}}, .ntypes = 1, .period_type = {"threadcreate", "count"},
 		.form = PPA_FORM_COUNT, .has_delta = true,
 		.gather = ppa_threadcreate_gather, .period = ppa_goroutine_period, .count = ppa_threadcreate_count,

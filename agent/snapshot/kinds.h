@@ -19,6 +19,7 @@ struct ppa_rows;
 struct ppa_kind {
 	const char *name; /* the endpoint, the file's name, the snapshot's name */
 	const char *help; /* one sentence for the index, HTML */
+	const char *cost; /* what keeping and taking it costs the program, for the index, HTML */
 	struct ppa_value_type types[PPA_SNAPSHOT_MAX_VALUES];
 	uint32_t ntypes;
 	const char *default_type; /* NULL: unset, the last is shown first */
