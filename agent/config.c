@@ -37,6 +37,9 @@ static const struct setting settings[] = {
 	 "name of another variable to read the address from, as in `PPROF_ADDR_VAR=HCO_PPROF_ADDR`"},
 	{"ADDR_FILE", TEXT, offsetof(struct ppa_config, addr_file), "", 0, 0, NULL, NULL,
 	 "file to write the bound address to, for `:0`"},
+	{"TOKEN_FILE", TEXT, offsetof(struct ppa_config, token_file), "", 0, 0, NULL, NULL,
+	 "file with a secret that every request must show, as `Authorization: Bearer SECRET` or as the password in "
+	 "`http://any:SECRET@host:6060`; a file that cannot be used lets nobody in"},
 	{"SKIP", TEXT, offsetof(struct ppa_config, skip), SHIMS, 0, 0, NULL, "sh,bash,…",
 	 "programs that do not listen, comma separated; the default names the usual shells and init shims"},
 	{"CPU_HZ", NUMBER, offsetof(struct ppa_config, cpu_hz), "100", 1, 1000, NULL, NULL,
@@ -136,6 +139,7 @@ void ppa_config_read(char *const *envp, struct ppa_config *out)
 {
 	const char *var = lookup(envp, "PPROF_ADDR_VAR");
 	const char *log = lookup(envp, "PPROF_LOG");
+	const char *token = lookup(envp, "PPROF_TOKEN_FILE");
 
 	memset(out, 0, sizeof(*out));
 	/* Before any line can be written. */
@@ -147,6 +151,9 @@ void ppa_config_read(char *const *envp, struct ppa_config *out)
 
 		set_text(var, value ? value : "", "", out->addr);
 	}
+	/* One that was too long to be kept is no reason to do without. */
+	if (token && *token && !out->token_file[0])
+		strcpy(out->token_file, "(too long)");
 	if (strcmp(out->addr, "0") == 0)
 		out->addr[0] = '\0';
 }

@@ -12,16 +12,17 @@
 enum { PPA_CONFIG_TEXT_MAX = 512 };
 
 struct ppa_config {
-	char addr[PPA_CONFIG_TEXT_MAX];	     /* PPROF_ADDR, or the variable PPROF_ADDR_VAR names; "" is off */
-	char addr_file[PPA_CONFIG_TEXT_MAX]; /* PPROF_ADDR_FILE; "" is none */
-	char skip[PPA_CONFIG_TEXT_MAX];	     /* PPROF_SKIP: programs that do not listen, comma separated */
-	int cpu_hz;			     /* PPROF_CPU_HZ */
-	int heap_rate;			     /* PPROF_HEAP_RATE, bytes */
-	int mutex_fraction;		     /* PPROF_MUTEX_FRACTION */
-	int block_rate;			     /* PPROF_BLOCK_RATE, ns */
-	int block_io;			     /* PPROF_BLOCK_IO, 0 or 1 */
-	int max_memory_mib;		     /* PPROF_MAX_MEMORY */
-	bool quiet;			     /* PPROF_LOG=quiet */
+	char addr[PPA_CONFIG_TEXT_MAX];	      /* PPROF_ADDR, or the variable PPROF_ADDR_VAR names; "" is off */
+	char addr_file[PPA_CONFIG_TEXT_MAX];  /* PPROF_ADDR_FILE; "" is none */
+	char token_file[PPA_CONFIG_TEXT_MAX]; /* PPROF_TOKEN_FILE; "" is none */
+	char skip[PPA_CONFIG_TEXT_MAX];	      /* PPROF_SKIP: programs that do not listen, comma separated */
+	int cpu_hz;			      /* PPROF_CPU_HZ */
+	int heap_rate;			      /* PPROF_HEAP_RATE, bytes */
+	int mutex_fraction;		      /* PPROF_MUTEX_FRACTION */
+	int block_rate;			      /* PPROF_BLOCK_RATE, ns */
+	int block_io;			      /* PPROF_BLOCK_IO, 0 or 1 */
+	int max_memory_mib;		      /* PPROF_MAX_MEMORY */
+	bool quiet;			      /* PPROF_LOG=quiet */
 };
 
 /* Is the agent to stay off: no address, an empty one, or "0"? Reads nothing else and touches nothing. Context: init. */

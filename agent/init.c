@@ -91,6 +91,7 @@ static void start_server(bool is_fork_child)
 	struct ppa_server_options o = {
 		.addr = config.addr,
 		.addr_file = config.addr_file,
+		.token_file = config.token_file,
 		.program = program_name,
 		.begin = begin,
 		.speak = speak,

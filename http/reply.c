@@ -30,6 +30,8 @@ static const char *reason_of(int status)
 		return "Found";
 	case 400:
 		return "Bad Request";
+	case 401:
+		return "Unauthorized";
 	case 403:
 		return "Forbidden";
 	case 404:
@@ -108,6 +110,8 @@ static void build_head(struct ppa_request *r, const struct ppa_reply *reply, lon
 		add(h, "Location: %s\r\n", reply->location);
 	if (reply->allow)
 		add(h, "Allow: %s\r\n", reply->allow);
+	if (reply->challenge)
+		add(h, "WWW-Authenticate: %s\r\n", reply->challenge);
 	add(h, "Date: %s\r\n", date);
 	if (content_len >= 0)
 		add(h, "Content-Length: %lld\r\n", content_len);
@@ -164,6 +168,20 @@ void ppa_reply_error(struct ppa_request *r, int status, const char *line)
 	if (n >= (int)sizeof(body))
 		n = (int)sizeof(body) - 1;
 	send_reply(r, &h, body, n);
+}
+
+void ppa_reply_unauthorized(struct ppa_request *r)
+{
+	static const char body[] = "401 Unauthorized\n";
+	struct ppa_reply h = {
+		.status = 401,
+		.type = PPA_TYPE_TEXT,
+		.challenge = "Basic realm=\"pprof\", charset=\"UTF-8\", Bearer realm=\"pprof\"",
+	};
+
+	/* Told as an error of pprof's wherever it was asked for: the path must not show. */
+	r->is_under_pprof = true;
+	ppa_reply_send(r, &h, body, sizeof(body) - 1);
 }
 
 void ppa_reply_redirect(struct ppa_request *r, int status, const char *location)

@@ -20,6 +20,7 @@ struct ppa_reply {
 	const char *attachment; /* file name of Content-Disposition, NULL for none */
 	const char *location;	/* NULL for none */
 	const char *allow;	/* NULL for none */
+	const char *challenge;	/* WWW-Authenticate, NULL for none */
 };
 
 /* Send head and body; to HEAD the head alone. A connection that breaks meanwhile is the client's loss: the request is
@@ -35,6 +36,9 @@ void ppa_reply_ok_head(struct ppa_request *r, const char *type, const char *atta
 
 /* One line of plain text, its newline added. Context: server. */
 void ppa_reply_error(struct ppa_request *r, int status, const char *line) PPA_CTX_SERVER;
+
+/* 401, the same for every path. Context: server. */
+void ppa_reply_unauthorized(struct ppa_request *r) PPA_CTX_SERVER;
 
 /* location is escaped already. Context: server. */
 void ppa_reply_redirect(struct ppa_request *r, int status, const char *location) PPA_CTX_SERVER;

@@ -26,6 +26,7 @@
 #include "http/pool.h"
 #include "http/routes.h"
 #include "http/session.h"
+#include "http/token.h"
 
 enum {
 	KEEPER_STACK_BYTES = 64 << 10,
@@ -45,7 +46,7 @@ enum {
 
 static struct {
 	/* written before the keeper starts, read by it alone */
-	char addr[TEXT_MAX], addr_file[TEXT_MAX], program[TEXT_MAX];
+	char addr[TEXT_MAX], addr_file[TEXT_MAX], token_file[TEXT_MAX], program[TEXT_MAX];
 	bool is_fork_child;
 	void (*begin)(void), (*speak)(void);
 	struct ppa_address address;
@@ -186,6 +187,7 @@ static void *keeper(void *unused)
 		ppa_net_sleep_ms(FORK_CHILD_MS);
 	server.pid = ppa_sys_getpid();
 	ppa_session_set_loopback(server.address.kind != PPA_ADDRESS_UNIX && ppa_address_is_loopback(&server.address));
+	ppa_token_set_file(server.token_file);
 	while (acquire_address()) {
 		if (open_epoll()) {
 			ppa_announce_file(&server.listener, server.addr_file, server.pid);
@@ -216,6 +218,8 @@ int ppa_server_start(const struct ppa_server_options *o)
 
 	if (!err)
 		err = copy(server.addr_file, o->addr_file);
+	if (!err)
+		err = copy(server.token_file, o->token_file);
 	if (!err)
 		err = ppa_address_parse(server.addr, &server.address, &why);
 	if (err)

@@ -20,6 +20,7 @@
 #include "http/reply.h"
 #include "http/request.h"
 #include "http/routes.h"
+#include "http/token.h"
 
 enum { SWALLOW_MS = 300, SWALLOW_STEP = 1024 };
 
@@ -62,6 +63,20 @@ static char *split_uri(char *uri, char **path, const char **query)
 	return host;
 }
 
+/* Whether or not the path exists, and before anything is made of it. True: refused. */
+static bool refuse_stranger(struct ppa_web *w, struct ppa_request *r, const char *host)
+{
+	if (state.is_loopback && !ppa_access_host_is_allowed(host))
+		ppa_reply_error(r, 403, "Host header is a name: use an IP address or localhost");
+	else if (!ppa_access_origin_is_allowed(ppa_web_header(w, "Sec-Fetch-Site"), ppa_web_header(w, "Origin"), host))
+		ppa_reply_error(r, 403, "request made by a page of another site: enter the address yourself");
+	else if (!ppa_token_admits(ppa_web_header(w, "Authorization")))
+		ppa_reply_unauthorized(r);
+	else
+		return false;
+	return true;
+}
+
 static void answer(struct ppa_web *w, struct ppa_request *r)
 {
 	const char *host = ppa_web_header(w, "Host");
@@ -70,10 +85,8 @@ static void answer(struct ppa_web *w, struct ppa_request *r)
 	if (uri_host)
 		host = uri_host;
 	r->is_under_pprof = !strncmp(r->path, PPA_ROUTES_PREFIX, sizeof(PPA_ROUTES_PREFIX) - 1);
-	if (state.is_loopback && !ppa_access_host_is_allowed(host)) {
-		ppa_reply_error(r, 403, "Host header is a name: use an IP address or localhost");
+	if (refuse_stranger(w, r, host))
 		return;
-	}
 	if (r->path[0] != '/' || !ppa_path_decode(r->path)) {
 		ppa_reply_error(r, 400, "400 Bad Request");
 		return;

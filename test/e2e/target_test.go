@@ -326,3 +326,20 @@ func freePort(t *testing.T) string {
 	defer l.Close()
 	return l.Addr().String()
 }
+
+// talk sends bytes and returns all that comes back until the server closes.
+func talk(t *testing.T, addr, request string) string {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(20 * time.Second))
+	io.WriteString(conn, request)
+	b, err := io.ReadAll(conn)
+	if err != nil {
+		t.Fatalf("%.60q: %v after %.60q", request, err, b)
+	}
+	return string(b)
+}
