@@ -12,6 +12,7 @@
 #include "agent/base/attr.h"
 
 struct ppa_thread;
+struct ppa_trace_track;
 
 struct ppa_self {
 	struct ppa_thread *slot; /* this thread's entry in the thread table, NULL if it has none */
@@ -20,6 +21,7 @@ struct ppa_self {
 	bool is_resolving;	 /* asking dlsym for the genuine allocator */
 	uint64_t heap_left; /* bytes to the next sample point, counting each block as one more than asked; 0: ask */
 	uint64_t heap_rate; /* the rate heap_left was drawn with; 0: drawn with none */
+	struct ppa_trace_track *track; /* where its part of the trace goes; of a former recording perhaps */
 };
 _Static_assert(sizeof(struct ppa_self) <= 64, "static TLS is scarce in a preloaded library");
 
