@@ -70,6 +70,23 @@ static void put_name(struct ppa_sink *out, const char *name)
 	}
 }
 
+/* In quotes, as JSON has it; what is no text is left as it is. */
+static void put_quoted(struct ppa_sink *out, const char *text)
+{
+	put_text(out, "\"");
+	for (; *text; text++) {
+		unsigned char c = (unsigned char)*text;
+
+		if (c < ' ')
+			put(out, "\\u%04x", c);
+		else if (c == '"' || c == '\\')
+			put(out, "\\%c", c);
+		else
+			ppa_sink_write(out, text, 1);
+	}
+	put_text(out, "\"");
+}
+
 /* ---- order ---- */
 
 struct order {
@@ -231,6 +248,31 @@ static void put_frame(struct writer *w, const struct ppa_location *l)
 	}
 }
 
+/* By key, as Go has them; there are few. */
+static void put_labels(struct writer *w, const struct ppa_snap_sample *sample)
+{
+	const struct ppa_label *labels = w->s->labels + sample->first_label, *last = NULL, *l;
+
+	put_text(w->out, "# labels: {");
+	for (uint32_t n = 0; n < sample->nlabels; n++, last = l) {
+		l = NULL;
+		for (uint32_t i = 0; i < sample->nlabels; i++)
+			if ((!last || strcmp(labels[i].key, last->key) > 0) &&
+			    (!l || strcmp(labels[i].key, l->key) < 0))
+				l = &labels[i];
+		if (!l)
+			break;
+		put_text(w->out, n ? ", " : "");
+		put_quoted(w->out, l->key);
+		put_text(w->out, ":");
+		if (l->str)
+			put_quoted(w->out, l->str);
+		else
+			put(w->out, "%" PRId64, l->num);
+	}
+	put_text(w->out, "}\n");
+}
+
 static void put_stack(struct writer *w, const struct ppa_snap_sample *sample)
 {
 	const struct ppa_snapshot *s = w->s;
@@ -240,23 +282,8 @@ static void put_stack(struct writer *w, const struct ppa_snap_sample *sample)
 	for (uint32_t i = 0; i < sample->nlocs; i++)
 		put(w->out, " 0x%" PRIx64, s->locations[loc[i]].address + 1);
 	put_text(w->out, "\n");
-	if (sample->nlabels && s->form == PPA_FORM_COUNT) {
-		put_text(w->out, "# labels: {");
-		for (uint32_t i = 0; i < sample->nlabels; i++) {
-			const struct ppa_label *l = &s->labels[sample->first_label + i];
-
-			put_text(w->out, i ? ", \"" : "\"");
-			put_name(w->out, l->key);
-			if (l->str) {
-				put_text(w->out, "\":\"");
-				put_name(w->out, l->str);
-				put_text(w->out, "\"");
-			} else {
-				put(w->out, "\":%" PRId64, l->num);
-			}
-		}
-		put_text(w->out, "}\n");
-	}
+	if (sample->nlabels && s->form == PPA_FORM_COUNT)
+		put_labels(w, sample);
 	for (uint32_t i = 0; i < sample->nlocs && w->out->len < FRAMES_MAX_BYTES; i++)
 		put_frame(w, &s->locations[loc[i]]);
 	if (w->out->len < FRAMES_MAX_BYTES)

@@ -11,7 +11,7 @@
 #include "proto/sink.h"
 #include "proto/sound.h"
 
-enum { LINE_MAX = 160 };
+enum { LINE_MAX = 160, OWN_LABELS = 4 };
 
 struct printing {
 	const struct ppa_snapshot *s;
@@ -64,7 +64,7 @@ static void put_quoted(const struct printing *p, const char *text)
 
 static const struct ppa_label *label(const struct printing *p, const struct ppa_snap_sample *sample, const char *key)
 {
-	for (uint32_t i = 0; i < sample->nlabels; i++) {
+	for (uint32_t i = 0; i < sample->nlabels && i < OWN_LABELS; i++) {
 		const struct ppa_label *l = &p->s->labels[sample->first_label + i];
 
 		if (strcmp(l->key, key) == 0)
@@ -150,7 +150,16 @@ static void put_head(const struct printing *p, const struct ppa_snap_sample *sam
 		put_text(p, ", ");
 		put_quoted(p, name->str);
 	}
-	put_text(p, "]:\n");
+	put_text(p, "]");
+	for (uint32_t i = OWN_LABELS; i < sample->nlabels; i++) {
+		const struct ppa_label *l = &p->s->labels[sample->first_label + i];
+
+		put_text(p, i == OWN_LABELS ? " {" : ", ");
+		put_quoted(p, l->key);
+		put_text(p, ": ");
+		put_quoted(p, l->str ? l->str : "");
+	}
+	put_text(p, sample->nlabels > OWN_LABELS ? "}:\n" : ":\n");
 }
 
 int ppa_threads_encode(const struct ppa_snapshot *s, struct ppa_sink *out)

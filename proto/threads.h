@@ -2,8 +2,9 @@
  *
  * Threads one by one, as Go prints them with debug=2 and in a panic: for people, and for tools that read such dumps.
  *
- * The snapshot has a sample for each thread, with labels tid, state, minutes and name; behind it, where it is known, one
- * for the stack that created it, with the label created_by: the creator's tid, or 0. */
+ * The snapshot has a sample for each thread, with labels tid, state, minutes and name, in this order, and then the
+ * program's own, which the head shows as Go 1.26 does; behind it, where it is known, one for the stack that created it,
+ * with the label created_by alone: the creator's tid, or 0. */
 #ifndef PPA_PROTO_THREADS_H
 #define PPA_PROTO_THREADS_H
 

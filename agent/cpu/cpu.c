@@ -98,6 +98,7 @@ PPA_CTX_SIGNAL static void describe(struct ppa_record *r, const struct ppa_threa
 	r->start_routine = t->start_routine;
 	r->tid = (uint32_t)atomic_load_explicit(&t->tid, memory_order_relaxed);
 	r->npcs = 0;
+	r->tags = atomic_load_explicit(&t->tags, memory_order_relaxed);
 	ppa_syscall(SYS_prctl, PR_GET_NAME, (long)r->thread_name, 0, 0, 0, 0);
 }
 

@@ -33,6 +33,8 @@ struct ppa_record {
 	uint16_t kind; /* enum ppa_record_kind */
 	uint16_t npcs;
 	char thread_name[16];
+	uint32_t tags; /* profile/tags.h */
+	uint32_t unused;
 };
 _Static_assert(sizeof(struct ppa_record) % 8 == 0, "records are written as words");
 

@@ -188,6 +188,7 @@ void ppa_session_take(struct ppa_session *s, const struct ppa_record *r, const u
 		.npcs = r->kind == PPA_RECORD_BLOCKED ? 1 : r->npcs,
 		.label = t->label,
 		.tid = s->label_tid ? r->tid : 0,
+		.tags = r->tags,
 		.layout = s->ntables ? s->tables[s->ntables - 1]->layout : 0,
 	};
 	ppa_stacktab_add(&s->stacks, &key, n);

@@ -20,6 +20,7 @@ static uint64_t hash_key(const struct ppa_stack_key *k)
 	uint64_t h = 0xcbf29ce484222325ULL ^ k->layout;
 
 	h = (h ^ ((uint64_t)k->label << 32 | k->tid)) * 0x100000001b3ULL;
+	h = (h ^ k->tags) * 0x100000001b3ULL;
 	for (uint32_t i = 0; i < k->npcs; i++)
 		h = (h ^ k->pcs[i]) * 0x100000001b3ULL;
 	h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9ULL;
@@ -29,7 +30,7 @@ static uint64_t hash_key(const struct ppa_stack_key *k)
 static int equals(const struct ppa_stack *s, const struct ppa_stack_key *k, uint64_t hash)
 {
 	return s->hash == hash && s->npcs == k->npcs && s->label == k->label && s->tid == k->tid &&
-	       s->layout == k->layout && memcmp(s->pcs, k->pcs, k->npcs * sizeof(*k->pcs)) == 0;
+	       s->tags == k->tags && s->layout == k->layout && memcmp(s->pcs, k->pcs, k->npcs * sizeof(*k->pcs)) == 0;
 }
 
 static void *take_bytes(struct ppa_stacktab *t, size_t n)
@@ -96,7 +97,8 @@ static struct ppa_stack *insert(struct ppa_stacktab *t, const struct ppa_stack_k
 	s = take_bytes(t, sizeof(*s) + k->npcs * sizeof(*k->pcs));
 	if (!s)
 		return NULL;
-	*s = (struct ppa_stack){.hash = hash, .layout = k->layout, .label = k->label, .tid = k->tid, .npcs = k->npcs};
+	*s = (struct ppa_stack){
+		.hash = hash, .layout = k->layout, .label = k->label, .tid = k->tid, .tags = k->tags, .npcs = k->npcs};
 	memcpy(s->pcs, k->pcs, k->npcs * sizeof(*k->pcs));
 	s->next = t->buckets[hash & (t->nbuckets - 1)];
 	t->buckets[hash & (t->nbuckets - 1)] = s;

@@ -20,6 +20,7 @@ struct ppa_stack_key {
 	uint32_t npcs;
 	uint32_t label;	 /* index of the thread label */
 	uint32_t tid;	 /* 0 unless the session labels samples with it */
+	uint32_t tags;	 /* profile/tags.h */
 	uint64_t layout; /* of the module table: one address may mean two things in two layouts */
 };
 
@@ -27,7 +28,7 @@ struct ppa_stack {
 	struct ppa_stack *next; /* in its bucket */
 	uint64_t hash;
 	uint64_t layout;
-	uint32_t label, tid;
+	uint32_t label, tid, tags;
 	uint32_t npcs;
 	int64_t count; /* samples */
 	uintptr_t pcs[];

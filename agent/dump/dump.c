@@ -187,6 +187,7 @@ static void meet(struct making *m, pid_t tid, struct ppa_thread *slot)
 	t->is_main = tid == ppa_sys_getpid();
 	t->creator = slot ? slot->creator : NULL;
 	t->creator_tid = slot ? slot->creator_tid : 0;
+	t->tags = slot ? atomic_load_explicit(&slot->tags, memory_order_relaxed) : 0;
 	if (look.kind == PPA_LOOK_ASLEEP)
 		put_walk(d, t, walk);
 	else

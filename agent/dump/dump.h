@@ -25,6 +25,7 @@ struct ppa_dump_thread {
 	uint64_t asleep_ns;		  /* for how long at least; 0 if unknown */
 	const struct ppa_site *creator;	  /* NULL if unknown */
 	pid_t creator_tid;		  /* 0 if unknown */
+	uint32_t tags;			  /* labels that its code set: profile/tags.h */
 	bool is_main;
 	size_t first_pc; /* index into the dump's pcs, leaf first; by the address rule of profile.proto */
 	uint32_t npcs;	 /* at least 1: where there is no stack, a marker */

@@ -137,6 +137,7 @@ static void charge(struct ppa_wall *w, struct ppa_wall_thread *t, const uintptr_
 	struct ppa_stack_key key = {.pcs = pcs, .npcs = npcs, .label = t->label, .layout = w->layout};
 
 	key.tid = w->label_tid ? (uint32_t)t->tid : 0;
+	key.tags = t->slot ? atomic_load_explicit(&t->slot->tags, memory_order_relaxed) : 0;
 	t->stack = ppa_stacktab_at(&w->stacks, &key);
 	if (t->stack)
 		t->stack->count += (int64_t)ns;

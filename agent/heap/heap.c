@@ -19,6 +19,7 @@
 #include "agent/heap/poisson.h"
 #include "agent/profile/random.h"
 #include "agent/thread/stack_here.h"
+#include "agent/thread/threads.h"
 
 enum {
 	IDLE_BYTES = 1 << 20,
@@ -27,6 +28,7 @@ enum {
 	STEPS = 32,    /* of the room for blocks: each holds as many samples, so all are equally true */
 	SMALLEST_CLASS = 16,
 };
+#define LARGEST_CLASS (UINT64_C(1) << (PPA_HEAP_TAGS_SHIFT - 1))
 
 struct ppa_sites ppa_heap_sites;
 
@@ -103,8 +105,18 @@ PPA_CTX_MALLOC static uint64_t class_of(uint64_t n)
 
 	if (n <= SMALLEST_CLASS)
 		return SMALLEST_CLASS;
+	/* Nobody has that much memory. */
+	if (n > LARGEST_CLASS)
+		return LARGEST_CLASS;
 	top = UINT64_C(1) << (63 - __builtin_clzll(n - 1));
 	return n <= top + top / 2 ? top + top / 2 : 2 * top;
+}
+
+PPA_CTX_MALLOC static uint64_t site_label(size_t n)
+{
+	uint64_t tags = ppa_self.slot ? atomic_load_explicit(&ppa_self.slot->tags, memory_order_relaxed) : 0;
+
+	return class_of(n) | tags << PPA_HEAP_TAGS_SHIFT;
 }
 
 PPA_CTX_MALLOC static uint64_t bytes_of(const struct ppa_block *l)
@@ -121,7 +133,7 @@ void ppa_heap_record(const void *p, size_t n, uint64_t rate, uintptr_t caller)
 
 	l.born_s = ppa_sys_clock_ns(CLOCK_MONOTONIC) / 1000000000;
 	ppa_stack_take(caller, &stack);
-	l.site = ppa_sites_find(&ppa_heap_sites, stack.pcs, stack.npcs, stack.origin, class_of(n));
+	l.site = ppa_sites_find(&ppa_heap_sites, stack.pcs, stack.npcs, stack.origin, site_label(n));
 	ppa_stack_drop(&stack);
 	/* Before it can be freed. */
 	ppa_site_add(l.site, PPA_HEAP_ALLOC_OBJECTS, l.weight);

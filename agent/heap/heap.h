@@ -7,7 +7,7 @@
  * probability p = 1 - exp(-(n + 1) / rate), and stands for 1 / p blocks of its size. Weights are added up block by block, never from averages: sums are
  * unbiased for any mixture of sizes, and the rate may change at any time.
  *
- * A sampled block's stack and size class make its site (profile/sites.h); the block itself is entered in the table of live blocks (blocks.h). */
+ * A sampled block's stack, size class and its thread's labels make its site (profile/sites.h); the block itself is entered in the table of live blocks (blocks.h). */
 #ifndef PPA_HEAP_HEAP_H
 #define PPA_HEAP_HEAP_H
 
@@ -17,6 +17,7 @@
 
 #include "agent/base/attr.h"
 #include "agent/profile/sites.h"
+#include "agent/profile/tags.h"
 
 /* Counters of a heap site. Objects are in units of 2^-PPA_HEAP_FRACTION. */
 enum { PPA_HEAP_ALLOC_OBJECTS, PPA_HEAP_ALLOC_BYTES, PPA_HEAP_FREE_OBJECTS, PPA_HEAP_FREE_BYTES };
@@ -30,8 +31,22 @@ struct ppa_heap_values {
 /* Read a site's counters, frees first, so that no block is seen freed before it is seen allocated. Context: server. */
 struct ppa_heap_values ppa_heap_read(const struct ppa_site *s) PPA_CTX_SERVER;
 
-/* All heap sites. The label of a site is the largest size of its class in bytes: constant, for the label "bytes". */
+/* All heap sites. The label of a site holds the largest size of its class in bytes, which is constant, for the label
+ * "bytes"; and above that the labels that the allocating thread had then (profile/tags.h). */
 extern struct ppa_sites ppa_heap_sites;
+
+enum { PPA_HEAP_TAGS_SHIFT = 52 };
+_Static_assert(PPA_TAGS_SETS <= 1 << (64 - PPA_HEAP_TAGS_SHIFT), "a set's number is above the size");
+
+static inline int64_t ppa_heap_site_class(const struct ppa_site *s)
+{
+	return (int64_t)(s->label & ((UINT64_C(1) << PPA_HEAP_TAGS_SHIFT) - 1));
+}
+
+static inline uint32_t ppa_heap_site_tags(const struct ppa_site *s)
+{
+	return (uint32_t)(s->label >> PPA_HEAP_TAGS_SHIFT);
+}
 
 /* A block that is live now and was sampled. */
 struct ppa_heap_block {

@@ -37,6 +37,7 @@ static void draw(const struct ppa_stack *st, void *arg)
 
 		ppa_picture_label(d->p, &l);
 	}
+	ppa_picture_tags(d->p, st->tags);
 }
 
 static uint64_t grown(const struct ppa_session *s, enum ppa_stat which)
@@ -61,6 +62,7 @@ static void comment(struct ppa_picture *p, const struct ppa_session *s)
 	if (grown(s, PPA_STAT_BLOCKED_NS))
 		ppa_picture_comment(p, ppa_picture_text(p, "pprofagent: %" PRIu64 " ms of CPU with signals blocked",
 							grown(s, PPA_STAT_BLOCKED_NS) / 1000000));
+	ppa_picture_comment_tags(p);
 	if (ppa_stat_get(PPA_STAT_TIMER_FAILED))
 		ppa_picture_comment(p, ppa_picture_text(p,
 							"pprofagent: %" PRIu64 " times a thread got no timer "

@@ -21,7 +21,7 @@ static void add_site(const struct ppa_site *s, void *arg)
 
 	if (!v.alloc_objects && !v.alloc_bytes)
 		return;
-	row = ppa_rows_add(arg, s, (int64_t)s->label);
+	row = ppa_rows_add_tagged(arg, s, ppa_heap_site_class(s), ppa_heap_site_tags(s));
 	if (!row)
 		return;
 	row->values[0] = v.alloc_objects;
@@ -64,7 +64,7 @@ static void add_block(const struct ppa_heap_block *b, void *arg)
 
 	while (ages[class] > age)
 		class --;
-	row = ppa_rows_at(a->rows, b->site, (int64_t)ages[class]);
+	row = ppa_rows_at_tagged(a->rows, b->site, (int64_t)ages[class], ppa_heap_site_tags(b->site));
 	if (!row)
 		return;
 	/* In fractions until all are added up. */
@@ -148,6 +148,7 @@ void ppa_heap_comment(struct ppa_picture *p)
 						"pprofagent: %" PRIu64 " blocks sampled, %" PRIu64
 						" of them live, %" PRIu64 " lost; a sample every %" PRIu64 " bytes",
 						s.samples, s.live, s.lost, s.rate_now));
+	ppa_picture_comment_tags(p);
 	comment_memory(p, &ppa_heap_sites);
 }
 

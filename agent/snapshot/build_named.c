@@ -51,6 +51,7 @@ static void draw(struct ppa_picture *p, const struct ppa_kind *kind, const struc
 			l.str = kind->label_text((uint64_t)row->number);
 		ppa_picture_label(p, &l);
 	}
+	ppa_picture_tags(p, row->tags);
 	ppa_picture_merge(p);
 }
 

@@ -64,7 +64,7 @@ void ppa_goroutine_gather(struct ppa_rows *rows)
 	err = ppa_dump_take(false, &d);
 	for (size_t i = 0; !err && i < d.nthreads; i++) {
 		const struct ppa_dump_thread *t = &d.threads[i];
-		struct ppa_row *row = ppa_rows_at_stack(rows, d.pcs + t->first_pc, t->npcs, label_of(t));
+		struct ppa_row *row = ppa_rows_at_stack(rows, d.pcs + t->first_pc, t->npcs, label_of(t), t->tags);
 
 		if (row)
 			row->values[0]++;
@@ -88,6 +88,7 @@ int64_t ppa_goroutine_period(void)
 
 void ppa_goroutine_comment(struct ppa_picture *p)
 {
+	ppa_picture_comment_tags(p);
 	ppa_picture_comment(p,
 			    ppa_picture_text(p,
 					     "pprofagent: %zu threads of the agent left out; %zu stacks cut short; "
@@ -134,6 +135,7 @@ static void draw_thread(struct ppa_picture *p, const struct ppa_past *past, cons
 	put_label(p, "state", ppa_picture_keep(p, t->state), 0);
 	put_label(p, "minutes", NULL, (int64_t)(t->asleep_ns / 60000000000U));
 	put_label(p, "name", ppa_picture_keep(p, t->name), 0);
+	ppa_picture_tags(p, t->tags);
 	if (t->creator)
 		draw_creator(p, past, t);
 }

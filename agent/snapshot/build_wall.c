@@ -19,30 +19,44 @@ struct drawing {
 	int64_t period_ns, carry_ns; /* what rounding took from earlier samples */
 };
 
-static void put(struct drawing *d, int64_t ns, uint64_t layout, const uintptr_t *pcs, uint32_t npcs, uint32_t label,
-		uint32_t tid)
+static void put(struct drawing *d, int64_t ns, const struct ppa_stack_key *k)
 {
 	int64_t values[2] = {(ns + d->carry_ns) / d->period_ns, ns};
 
 	d->carry_ns += ns - values[0] * d->period_ns;
 	ppa_picture_sample(d->p, values);
-	ppa_picture_frames(d->p, ppa_session_table(d->cpu, layout), pcs, npcs, 0);
-	if (label < d->w->labels.n) {
-		struct ppa_label l = {.key = "thread", .str = ppa_picture_keep(d->p, d->w->labels.values[label])};
+	ppa_picture_frames(d->p, ppa_session_table(d->cpu, k->layout), k->pcs, k->npcs, 0);
+	if (k->label < d->w->labels.n) {
+		struct ppa_label l = {.key = "thread", .str = ppa_picture_keep(d->p, d->w->labels.values[k->label])};
 
 		ppa_picture_label(d->p, &l);
 	}
-	if (tid) {
-		struct ppa_label l = {.key = "tid", .num = tid};
+	if (k->tid) {
+		struct ppa_label l = {.key = "tid", .num = k->tid};
 
 		ppa_picture_label(d->p, &l);
 	}
+	ppa_picture_tags(d->p, k->tags);
 	ppa_picture_merge(d->p);
+}
+
+static struct ppa_stack_key key_of(const struct ppa_stack *st)
+{
+	return (struct ppa_stack_key){
+		.pcs = st->pcs,
+		.npcs = st->npcs,
+		.label = st->label,
+		.tid = st->tid,
+		.tags = st->tags,
+		.layout = st->layout,
+	};
 }
 
 static void draw_asleep(const struct ppa_stack *st, void *arg)
 {
-	put(arg, st->count, st->layout, st->pcs, st->npcs, st->label, st->tid);
+	struct ppa_stack_key key = key_of(st);
+
+	put(arg, st->count, &key);
 }
 
 static void count_running(const struct ppa_stack *st, void *arg)
@@ -58,6 +72,7 @@ static void draw_running(const struct ppa_stack *st, void *arg)
 {
 	struct drawing *d = arg;
 	struct ppa_wall_thread *t = ppa_wall_find(d->w, (pid_t)st->tid);
+	struct ppa_stack_key key = key_of(st);
 	uint64_t ns;
 
 	if (!t || !t->running_samples)
@@ -67,8 +82,10 @@ static void draw_running(const struct ppa_stack *st, void *arg)
 	ns = ns > t->running_ns || t->running_samples == (uint64_t)st->count ? t->running_ns : ns;
 	t->running_samples -= (uint64_t)st->count;
 	t->running_ns -= ns;
+	key.label = t->label;
+	key.tid = d->w->label_tid ? st->tid : 0;
 	if (ns)
-		put(d, (int64_t)ns, st->layout, st->pcs, st->npcs, t->label, d->w->label_tid ? st->tid : 0);
+		put(d, (int64_t)ns, &key);
 }
 
 /* Who ran whenever it was looked at, and never long enough for a sample. */
@@ -79,9 +96,16 @@ static void draw_unsampled(struct drawing *d)
 	for (size_t i = 0; i < d->w->cap; i++) {
 		const struct ppa_wall_thread *t = &d->w->threads[i];
 
+		struct ppa_stack_key key = {
+			.pcs = &running,
+			.npcs = 1,
+			.label = t->label,
+			.tid = d->w->label_tid ? (uint32_t)t->tid : 0,
+			.layout = UINT64_MAX,
+		};
+
 		if (t->tid && t->running_ns)
-			put(d, (int64_t)t->running_ns, UINT64_MAX, &running, 1, t->label,
-			    d->w->label_tid ? (uint32_t)t->tid : 0);
+			put(d, (int64_t)t->running_ns, &key);
 	}
 }
 

@@ -5,11 +5,13 @@
 #include "agent/snapshot/picture.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/base/vheap.h"
 #include "agent/profile/marker.h"
+#include "agent/profile/tags.h"
 #include "agent/snapshot/collect.h"
 #include "agent/snapshot/picture_parts.h"
 #include "unwind/module/modules.h"
@@ -83,6 +85,32 @@ void ppa_picture_label(struct ppa_picture *p, const struct ppa_label *l)
 	*mine = *l;
 	p->hash = (p->hash ^ (uint64_t)l->num) * HASH_FACTOR;
 	((struct ppa_snap_sample *)p->samples.items)[p->samples.n - 1].nlabels++;
+}
+
+void ppa_picture_tags(struct ppa_picture *p, uint32_t set)
+{
+	struct ppa_tag t;
+
+	for (uint32_t i = 0; ppa_tags_at(set, i, &t); i++) {
+		struct ppa_label l = {.key = t.key, .str = t.value};
+
+		ppa_picture_label(p, &l);
+	}
+	/* Strings do not enter the hash one by one. */
+	p->hash = (p->hash ^ set) * HASH_FACTOR;
+}
+
+void ppa_picture_comment_tags(struct ppa_picture *p)
+{
+	uint64_t folded = ppa_tags_folded();
+
+	if (folded)
+		ppa_picture_comment(p,
+				    ppa_picture_text(p,
+						     "pprofagent: %" PRIu64 " times a label became [other labels]: the "
+						     "program has more than %d sets of them, or too little memory for "
+						     "them (PPROF_MAX_MEMORY)",
+						     folded, PPA_TAGS_SETS));
 }
 
 static uint64_t sample_hash(const struct ppa_picture *p, uint32_t i)

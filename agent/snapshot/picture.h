@@ -52,6 +52,12 @@ void ppa_picture_frames(struct ppa_picture *p, const struct ppa_module_table *t,
 			unsigned flags) PPA_CTX_SERVER;
 void ppa_picture_label(struct ppa_picture *p, const struct ppa_label *l) PPA_CTX_SERVER;
 
+/* The labels of a set that the program made (profile/tags.h). Context: server. */
+void ppa_picture_tags(struct ppa_picture *p, uint32_t set) PPA_CTX_SERVER;
+
+/* A comment if the program's labels were too many. Context: server. */
+void ppa_picture_comment_tags(struct ppa_picture *p) PPA_CTX_SERVER;
+
 /* The sample is complete: if an earlier one has the same frames and labels, add its values to that one and drop it.
  * For kinds whose different stacks may look the same in the end. Context: server. */
 void ppa_picture_merge(struct ppa_picture *p) PPA_CTX_SERVER;

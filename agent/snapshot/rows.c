@@ -13,21 +13,22 @@
 
 enum { FIRST_ROWS = 256, COPIES = 4096 };
 
-static uint64_t mix(uint64_t h, uint64_t number)
+static uint64_t mix(uint64_t h, uint64_t number, uint32_t tags)
 {
-	h ^= number * 0x9e3779b97f4a7c15ULL;
+	h ^= (number ^ (uint64_t)tags << 40) * 0x9e3779b97f4a7c15ULL;
 	return h ^ (h >> 29);
 }
 
-static struct ppa_row row_of(const struct ppa_site *s, int64_t number)
+static struct ppa_row row_of(const struct ppa_site *s, int64_t number, uint32_t tags)
 {
 	return (struct ppa_row){
 		.pcs = s->pcs,
 		.npcs = s->npcs,
 		.born = s->born,
 		.origin = s->origin,
-		.hash = mix(s->hash, (uint64_t)number),
+		.hash = mix(s->hash, (uint64_t)number, tags),
 		.number = number,
+		.tags = tags,
 	};
 }
 
@@ -48,17 +49,22 @@ static struct ppa_row *append(struct ppa_rows *r, const struct ppa_row *row)
 	return &r->list[r->n++];
 }
 
-struct ppa_row *ppa_rows_add(struct ppa_rows *r, const struct ppa_site *s, int64_t number)
+struct ppa_row *ppa_rows_add_tagged(struct ppa_rows *r, const struct ppa_site *s, int64_t number, uint32_t tags)
 {
-	struct ppa_row row = row_of(s, number);
+	struct ppa_row row = row_of(s, number, tags);
 
 	return append(r, &row);
 }
 
+struct ppa_row *ppa_rows_add(struct ppa_rows *r, const struct ppa_site *s, int64_t number)
+{
+	return ppa_rows_add_tagged(r, s, number, 0);
+}
+
 static bool same(const struct ppa_row *a, const struct ppa_row *b)
 {
-	return a->hash == b->hash && a->number == b->number && a->origin == b->origin && a->npcs == b->npcs &&
-	       (a->pcs == b->pcs || memcmp(a->pcs, b->pcs, a->npcs * sizeof(*a->pcs)) == 0);
+	return a->hash == b->hash && a->number == b->number && a->tags == b->tags && a->origin == b->origin &&
+	       a->npcs == b->npcs && (a->pcs == b->pcs || memcmp(a->pcs, b->pcs, a->npcs * sizeof(*a->pcs)) == 0);
 }
 
 /* Where row stands in the index, or the free place where it belongs. */
@@ -107,11 +113,16 @@ static struct ppa_row *find_or_append(struct ppa_rows *r, const struct ppa_row *
 	return mine;
 }
 
-struct ppa_row *ppa_rows_at(struct ppa_rows *r, const struct ppa_site *s, int64_t number)
+struct ppa_row *ppa_rows_at_tagged(struct ppa_rows *r, const struct ppa_site *s, int64_t number, uint32_t tags)
 {
-	struct ppa_row row = row_of(s, number);
+	struct ppa_row row = row_of(s, number, tags);
 
 	return find_or_append(r, &row);
+}
+
+struct ppa_row *ppa_rows_at(struct ppa_rows *r, const struct ppa_site *s, int64_t number)
+{
+	return ppa_rows_at_tagged(r, s, number, 0);
 }
 
 struct ppa_rows_copies {
@@ -139,14 +150,15 @@ static const uintptr_t *copy_stack(struct ppa_rows *r, const uintptr_t *pcs, uin
 	return mine;
 }
 
-struct ppa_row *ppa_rows_at_stack(struct ppa_rows *r, const uintptr_t *pcs, uint32_t npcs, int64_t number)
+struct ppa_row *ppa_rows_at_stack(struct ppa_rows *r, const uintptr_t *pcs, uint32_t npcs, int64_t number,
+				  uint32_t tags)
 {
-	struct ppa_row row = {.pcs = pcs, .npcs = npcs, .number = number, .hash = npcs}, *mine;
+	struct ppa_row row = {.pcs = pcs, .npcs = npcs, .number = number, .tags = tags, .hash = npcs}, *mine;
 	size_t before = r->n;
 
 	for (uint32_t i = 0; i < npcs; i++)
 		row.hash = (row.hash ^ pcs[i]) * 0x9e3779b97f4a7c15ULL;
-	row.hash = mix(row.hash ^ row.hash >> 32, (uint64_t)number);
+	row.hash = mix(row.hash ^ row.hash >> 32, (uint64_t)number, tags);
 	mine = find_or_append(r, &row);
 	if (!mine || r->n == before)
 		return mine;

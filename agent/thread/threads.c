@@ -94,6 +94,9 @@ struct ppa_thread *ppa_threads_reserve(void)
 	atomic_store_explicit(&t->period_ns, 0, memory_order_relaxed);
 	atomic_store_explicit(&t->in_fork, false, memory_order_relaxed);
 	atomic_store_explicit(&t->parked.seq, 0, memory_order_relaxed);
+	atomic_store_explicit(&t->tags,
+			      ppa_self.slot ? atomic_load_explicit(&ppa_self.slot->tags, memory_order_relaxed) : 0,
+			      memory_order_relaxed);
 	atomic_store_explicit(&t->claim, 0, memory_order_relaxed);
 	atomic_store_explicit(&t->state, PPA_THREAD_RESERVED, memory_order_relaxed);
 	return t;

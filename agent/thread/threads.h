@@ -81,8 +81,9 @@ struct ppa_thread {
 	_Atomic uint64_t period_ns; /* of the armed timer; read by the handler */
 	bool timer_failed;
 
-	/* owned by the thread */
-	_Atomic bool in_fork; /* our signal is blocked by our own fork hook */
+	/* owned by the thread; read by anyone */
+	_Atomic uint32_t tags; /* labels that its code set: profile/tags.h. The creator's at birth */
+	_Atomic bool in_fork;  /* our signal is blocked by our own fork hook */
 	struct ppa_parked parked;
 
 	/* owned by whoever takes a dump */

@@ -91,7 +91,7 @@ func heapIdentity(s *profile.Sample) string {
 	for _, l := range s.Location {
 		fmt.Fprintf(&b, "%x ", l.Address)
 	}
-	fmt.Fprintf(&b, "%v", s.NumLabel["bytes"])
+	fmt.Fprintf(&b, "%v %v", s.NumLabel["bytes"], s.Label)
 	return b.String()
 }
 

@@ -1,4 +1,4 @@
-// link: agent/snapshot/picture.c agent/snapshot/picture_names.c agent/snapshot/picture_store.c agent/snapshot/allocators.c agent/profile/marker.c test/fakes/vheap.c
+// link: agent/snapshot/picture.c agent/snapshot/picture_names.c agent/snapshot/picture_store.c agent/snapshot/allocators.c agent/profile/marker.c test/fakes/vheap.c agent/profile/tags.c
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Promise: a stack is shown from whoever asked for memory; never as nothing; stacks that look the same are one sample; an
