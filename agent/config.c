@@ -59,6 +59,8 @@ static const struct setting settings[] = {
 	{"MAX_MEMORY", NUMBER, offsetof(struct ppa_config, max_memory_mib), "64", 1, 1 << 20, NULL, NULL,
 	 "MiB that profiles may keep for good; near it the heap is sampled more thinly and new stacks are charged to "
 	 "`[other stacks]`"},
+	{"SETTINGS", NUMBER, offsetof(struct ppa_config, settings), "0", 0, 1, NULL, NULL,
+	 "1: rates may be changed while the program runs, by `PUT /debug/pprof/settings`"},
 	{"LOG", FLAG, offsetof(struct ppa_config, quiet), "info", 0, 0, "quiet", NULL,
 	 "`info` or `quiet`: whether the agent may write its line to standard error"},
 };

@@ -92,6 +92,7 @@ static void start_server(bool is_fork_child)
 		.addr = config.addr,
 		.addr_file = config.addr_file,
 		.token_file = config.token_file,
+		.allows_settings = config.settings,
 		.program = program_name,
 		.begin = begin,
 		.speak = speak,

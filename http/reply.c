@@ -8,6 +8,7 @@
 #include "http/reply.h"
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -71,6 +72,8 @@ void ppa_reply_date(long long seconds, char *buf, size_t cap)
 		 era * 400 + year_of_era + (month <= 2), of_day / 3600, of_day / 60 % 60, of_day % 60);
 }
 
+static _Atomic unsigned long long answers[6]; /* by the status' first digit; only grow */
+
 struct head {
 	char text[HEAD_MAX];
 	size_t len;
@@ -127,6 +130,7 @@ static void send_reply(struct ppa_request *r, const struct ppa_reply *reply, con
 	struct head h;
 	size_t rest = len > 0 && r->method != PPA_METHOD_HEAD ? (size_t)len : 0;
 
+	atomic_fetch_add_explicit(&answers[reply->status / 100 % 6], 1, memory_order_relaxed);
 	/* What is left of the body would be read as the next request. */
 	if (ppa_web_has_unread_body(r->web))
 		r->keeps_alive = false;
@@ -138,6 +142,11 @@ static void send_reply(struct ppa_request *r, const struct ppa_reply *reply, con
 	}
 	if (h.is_cut || ppa_web_send(r->web, h.text, h.len) || (rest > 0 && ppa_web_send(r->web, body, rest)))
 		r->keeps_alive = false;
+}
+
+unsigned long long ppa_reply_count(int class)
+{
+	return atomic_load_explicit(&answers[class], memory_order_relaxed);
 }
 
 void ppa_reply_send(struct ppa_request *r, const struct ppa_reply *h, const void *body, size_t len)

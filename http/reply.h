@@ -37,6 +37,9 @@ void ppa_reply_ok_head(struct ppa_request *r, const char *type, const char *atta
 /* One line of plain text, its newline added. Context: server. */
 void ppa_reply_error(struct ppa_request *r, int status, const char *line) PPA_CTX_SERVER;
 
+/* Answers of the class 2 to 5 (2: status 2xx) so far. Context: any. */
+unsigned long long ppa_reply_count(int class) PPA_CTX_ANY;
+
 /* 401, the same for every path. Context: server. */
 void ppa_reply_unauthorized(struct ppa_request *r) PPA_CTX_SERVER;
 

@@ -7,13 +7,16 @@
 
 #include <stdbool.h>
 
+#include "agent/base/attr.h"
+
 struct ppa_web;
 
 enum ppa_method {
 	PPA_METHOD_GET = 1U << 0,
 	PPA_METHOD_HEAD = 1U << 1,
 	PPA_METHOD_POST = 1U << 2,
-	PPA_METHOD_OTHER = 1U << 3,
+	PPA_METHOD_PUT = 1U << 3,
+	PPA_METHOD_OTHER = 1U << 4,
 };
 
 struct ppa_request {
@@ -25,5 +28,8 @@ struct ppa_request {
 	bool keeps_alive;    /* cleared by whoever finds that the connection must end */
 	bool is_under_pprof; /* path begins with /debug/pprof/: errors carry X-Go-Pprof */
 };
+
+/* Ask for the body if the client announced one and waits to be asked. False: the connection is broken. Context: server. */
+bool ppa_request_invite_body(struct ppa_request *r) PPA_CTX_SERVER;
 
 #endif

@@ -35,6 +35,10 @@ static const struct ppa_route routes[] = {
 		.length = PPA_LONG, .is_profile = true,
 	},
 	{
+		.name = "settings", .methods = GET_HEAD | PPA_METHOD_PUT, .handle = ppa_handle_settings,
+		.type = PPA_TYPE_TEXT, .length = PPA_SHORT,
+	},
+	{
 		.name = "symbol", .methods = GET_HEAD | PPA_METHOD_POST, .handle = ppa_handle_symbol, .type = PPA_TYPE_TEXT,
 		.help = "Names of the functions at the addresses in the query or body, which are separated by plus signs.",
 		.length = PPA_SHORT,
@@ -50,6 +54,19 @@ static const struct ppa_route routes[] = {
 			"each thread a second, as long as they cost under 2 % of a CPU), labels=tid.",
 		.cost = "Nothing until asked for; then up to 1 % of a CPU for looking, and the CPU profile's.",
 		.length = PPA_LONG, .is_profile = true,
+	},
+};
+
+/* Elsewhere, by their whole paths. */
+static const struct ppa_route others[] = {
+	/* The name under which Go programs serve such a profile. */
+	{
+		.name = "/debug/fgprof", .methods = GET_HEAD, .handle = ppa_handle_wall, .type = PPA_TYPE_BYTES,
+		.length = PPA_LONG, .is_profile = true,
+	},
+	{
+		.name = "/metrics", .methods = GET_HEAD, .handle = ppa_handle_metrics, .type = PPA_TYPE_TEXT,
+		.length = PPA_SHORT,
 	},
 };
 
@@ -86,10 +103,11 @@ enum ppa_routes_target ppa_routes_resolve(const char *path, const struct ppa_rou
 	*route = NULL;
 	if (!strcmp(path, "/"))
 		return PPA_TARGET_ROOT;
-	/* The name under which Go programs serve such a profile. */
-	if (!strcmp(path, "/debug/fgprof")) {
-		*route = ppa_routes_find("wall");
-		return PPA_TARGET_ROUTE;
+	for (size_t i = 0; i < PPA_ARRAY_LEN(others); i++) {
+		if (!strcmp(path, others[i].name)) {
+			*route = &others[i];
+			return PPA_TARGET_ROUTE;
+		}
 	}
 	if (!strncmp(path, prefix, len)) {
 		*route = ppa_routes_find(path + len);
@@ -122,7 +140,9 @@ static void refuse_method(struct ppa_request *r, unsigned methods)
 	struct ppa_reply h = {
 		.status = 405,
 		.type = PPA_TYPE_TEXT,
-		.allow = methods & PPA_METHOD_POST ? "GET, HEAD, POST" : "GET, HEAD",
+		.allow = methods & PPA_METHOD_POST  ? "GET, HEAD, POST"
+			 : methods & PPA_METHOD_PUT ? "GET, HEAD, PUT"
+						    : "GET, HEAD",
 	};
 	static const char body[] = "Method Not Allowed\n";
 
@@ -153,7 +173,7 @@ static void run(struct ppa_request *r, const struct ppa_route *route)
 {
 	if (!(route->methods & r->method))
 		refuse_method(r, route->methods);
-	else if (r->method == PPA_METHOD_POST)
+	else if (r->method & (PPA_METHOD_POST | PPA_METHOD_PUT))
 		run_counted(r, route, &state.bodies, PPA_ROUTES_BODIES_MAX);
 	else if (is_long(r, route))
 		run_counted(r, route, &state.collections, PPA_ROUTES_COLLECTIONS_MAX);

@@ -65,5 +65,10 @@ void ppa_handle_cmdline(struct ppa_request *r) PPA_CTX_SERVER;
 void ppa_handle_profile(struct ppa_request *r) PPA_CTX_SERVER;
 void ppa_handle_wall(struct ppa_request *r) PPA_CTX_SERVER; /* in profile.c */
 void ppa_handle_symbol(struct ppa_request *r) PPA_CTX_SERVER;
+void ppa_handle_metrics(struct ppa_request *r) PPA_CTX_SERVER;
+void ppa_handle_settings(struct ppa_request *r) PPA_CTX_SERVER;
+
+/* PPROF_SETTINGS: is the last one to do anything? Context: server, before the first connection. */
+void ppa_settings_allow(bool is_allowed) PPA_CTX_SERVER;
 
 #endif

@@ -47,7 +47,7 @@ enum {
 static struct {
 	/* written before the keeper starts, read by it alone */
 	char addr[TEXT_MAX], addr_file[TEXT_MAX], token_file[TEXT_MAX], program[TEXT_MAX];
-	bool is_fork_child;
+	bool is_fork_child, allows_settings;
 	void (*begin)(void), (*speak)(void);
 	struct ppa_address address;
 	/* the keeper's own */
@@ -188,6 +188,7 @@ static void *keeper(void *unused)
 	server.pid = ppa_sys_getpid();
 	ppa_session_set_loopback(server.address.kind != PPA_ADDRESS_UNIX && ppa_address_is_loopback(&server.address));
 	ppa_token_set_file(server.token_file);
+	ppa_settings_allow(server.allows_settings);
 	while (acquire_address()) {
 		if (open_epoll()) {
 			ppa_announce_file(&server.listener, server.addr_file, server.pid);
@@ -227,6 +228,7 @@ int ppa_server_start(const struct ppa_server_options *o)
 	/* A name is for people: cut rather than refused. */
 	snprintf(server.program, sizeof(server.program), "%s", o->program);
 	server.is_fork_child = o->is_fork_child;
+	server.allows_settings = o->allows_settings;
 	server.begin = o->begin;
 	server.speak = o->speak;
 	return ppa_thread_spawn(keeper, NULL, KEEPER_STACK_BYTES, "pprof-keeper");

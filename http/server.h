@@ -14,6 +14,7 @@ struct ppa_server_options {
 	const char *addr;	/* see http/address.h for the grammar; must have passed ppa_server_check */
 	const char *addr_file;	/* file to tell the bound address in, "" for none */
 	const char *token_file; /* PPROF_TOKEN_FILE, "" for none; see http/token.h */
+	bool allows_settings;	/* PPROF_SETTINGS */
 	const char *program;	/* base name of the program, for %e */
 	void (*begin)(void);	/* the keeper's first act, NULL for none */
 	void (*speak)(void);	/* after the line that tells the address, NULL for none */

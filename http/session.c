@@ -39,6 +39,8 @@ static enum ppa_method method_of(const char *name)
 		return PPA_METHOD_GET;
 	if (!strcmp(name, "HEAD"))
 		return PPA_METHOD_HEAD;
+	if (!strcmp(name, "PUT"))
+		return PPA_METHOD_PUT;
 	return !strcmp(name, "POST") ? PPA_METHOD_POST : PPA_METHOD_OTHER;
 }
 
@@ -92,6 +94,28 @@ static void answer(struct ppa_web *w, struct ppa_request *r)
 		return;
 	}
 	ppa_routes_answer(r);
+}
+
+/* strcasecmp would ask the target's locale. */
+static bool is_100_continue(const char *value)
+{
+	static const char want[] = "100-continue";
+
+	for (size_t i = 0; i < sizeof(want); i++) {
+		if (value[i] != want[i] && (value[i] | 0x20) != want[i])
+			return false;
+	}
+	return true;
+}
+
+bool ppa_request_invite_body(struct ppa_request *r)
+{
+	static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
+	const char *expect = ppa_web_header(r->web, "Expect");
+
+	if (!expect || !is_100_continue(expect) || r->is_http10 || !ppa_web_has_unread_body(r->web))
+		return true;
+	return ppa_web_send(r->web, go_on, sizeof(go_on) - 1) == 0;
 }
 
 static void refuse(struct ppa_web *w)

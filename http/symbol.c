@@ -107,35 +107,12 @@ static int build(struct ppa_request *r, struct answer *a)
 	return err ? err : add_last(a);
 }
 
-/* strcasecmp would ask the target's locale. */
-static bool is_100_continue(const char *value)
-{
-	static const char want[] = "100-continue";
-
-	for (size_t i = 0; i < sizeof(want); i++) {
-		if (value[i] != want[i] && (value[i] | 0x20) != want[i])
-			return false;
-	}
-	return true;
-}
-
-/* A client that announced its body and waits to be asked for it. */
-static bool invite_body(struct ppa_request *r)
-{
-	static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
-	const char *expect = ppa_web_header(r->web, "Expect");
-
-	if (!expect || !is_100_continue(expect) || r->is_http10 || !ppa_web_has_unread_body(r->web))
-		return true;
-	return ppa_web_send(r->web, go_on, sizeof(go_on) - 1) == 0;
-}
-
 void ppa_handle_symbol(struct ppa_request *r)
 {
 	struct answer a = {.web = r->web};
 	int err;
 
-	if (r->method == PPA_METHOD_POST && !invite_body(r)) {
+	if (r->method == PPA_METHOD_POST && !ppa_request_invite_body(r)) {
 		r->keeps_alive = false;
 		return;
 	}

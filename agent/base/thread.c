@@ -239,6 +239,17 @@ void ppa_thread_settle(void)
 		}
 }
 
+unsigned ppa_thread_count(void)
+{
+	unsigned n = 0;
+
+	ppa_lock(&ours.lock);
+	for (int i = 0; i < OURS_MAX; i++)
+		n += ours.tids[i] != 0;
+	ppa_unlock(&ours.lock);
+	return n;
+}
+
 uint64_t ppa_thread_cpu_ns(void)
 {
 	uint64_t ns;

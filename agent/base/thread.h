@@ -30,6 +30,9 @@ bool ppa_thread_owns(pid_t tid) PPA_CTX_SERVER;
  * this behind it. One that has ended is known for a moment longer. Context: server. */
 void ppa_thread_settle(void) PPA_CTX_SERVER;
 
+/* How many of our threads there are now. Context: server. */
+unsigned ppa_thread_count(void) PPA_CTX_SERVER;
+
 /* CPU time our threads have used since start, ended ones included, in nanoseconds. Context: server. */
 uint64_t ppa_thread_cpu_ns(void) PPA_CTX_SERVER;
 

@@ -280,6 +280,11 @@ void ppa_contention_set_io(bool is_on)
 	turn();
 }
 
+bool ppa_contention_wants_io(void)
+{
+	return atomic_load_explicit(&contention.wants_io, memory_order_relaxed);
+}
+
 uint64_t ppa_contention_block_rate(void)
 {
 	return atomic_load_explicit(&contention.block_rate, memory_order_relaxed);

@@ -45,6 +45,7 @@ static inline bool ppa_contention_is_on(void)
 
 /* PPROF_BLOCK_IO: are calls that are no locks part of block? Context: any. */
 void ppa_contention_set_io(bool is_on) PPA_CTX_ANY;
+bool ppa_contention_wants_io(void) PPA_CTX_ANY;
 extern _Atomic bool ppa_contention_io __attribute__((visibility("hidden")));
 
 static inline bool ppa_contention_measures_io(void)

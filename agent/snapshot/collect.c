@@ -64,6 +64,11 @@ void ppa_collect_set_default_hz(int hz)
 	default_hz = hz;
 }
 
+int ppa_collect_default_hz(void)
+{
+	return default_hz;
+}
+
 static void sleep_ns(uint64_t ns)
 {
 	struct timespec ts = {(time_t)(ns / 1000000000ULL), (long)(ns % 1000000000ULL)};

@@ -49,8 +49,9 @@ struct ppa_named_request {
  * soon: one such snapshot exists at a time, and others wait for it. -ECANCELED, or -ENOMEM. Context: server. */
 int ppa_collect_named(const struct ppa_named_request *req, struct ppa_snapshot **out) PPA_CTX_SERVER;
 
-/* The rate of a request that names none. Context: init. */
-void ppa_collect_set_default_hz(int hz) PPA_CTX_INIT;
+/* The rate of a request that names none. Context: any. */
+void ppa_collect_set_default_hz(int hz) PPA_CTX_ANY;
+int ppa_collect_default_hz(void) PPA_CTX_ANY;
 
 /* Context: server. NULL is allowed. */
 void ppa_snapshot_free(struct ppa_snapshot *s) PPA_CTX_SERVER;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// link: http/session.c http/civetweb_embed.c http/routes.c http/reply.c http/symbol.c http/symbol_words.c http/cmdline.c http/path.c http/query.c http/access.c http/token.c proto/sink.c test/fakes/vheap.c
+// link: http/session.c http/civetweb_embed.c http/routes.c http/reply.c http/symbol.c http/symbol_words.c http/cmdline.c http/path.c http/query.c http/access.c http/token.c http/settings.c proto/sink.c test/fakes/vheap.c
 /* Promise: whatever bytes a connection brings, in whatever pieces, it comes to an end, and all that goes back are whole
  * HTTP answers: heads without a stray byte, bodies of the announced length. Where a token is demanded that nobody has, none
  * of them is a success, and nothing of the program is in them.
  *
- * The first byte chooses the size of the pieces, whether Host counts, and whether a token is demanded. The network is
+ * The first byte chooses the size of the pieces, whether Host counts, whether a token is demanded and settings are fixed. The network is
  * memory; one engine serves all inputs, as a worker does, so what one leaves behind would meet the next. */
 #include <errno.h>
 #include <stdint.h>
@@ -15,6 +15,7 @@
 #include "agent/base/log.h"
 #include "agent/snapshot/collect.h"
 #include "agent/snapshot/kinds.h"
+#include "agent/snapshot/settings.h"
 #include "http/civetweb_embed.h"
 #include "http/net.h"
 #include "http/reply.h"
@@ -170,6 +171,28 @@ HANDLER(ppa_handle_index)
 HANDLER(ppa_handle_named)
 HANDLER(ppa_handle_profile)
 HANDLER(ppa_handle_wall)
+HANDLER(ppa_handle_metrics)
+
+static int64_t setting;
+
+static int64_t get_setting(void)
+{
+	return setting;
+}
+
+static void set_setting(int64_t value)
+{
+	if (value < 0 || value > 1000)
+		abort();
+	setting = value;
+}
+
+const struct ppa_setting *ppa_settings_at(size_t i)
+{
+	static const struct ppa_setting one = {"heap_rate", "help", 0, 1000, get_setting, set_setting};
+
+	return i ? NULL : &one;
+}
 
 /* ---- */
 
@@ -190,6 +213,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	net.is_shut = data[0] & 0x20;
 	ppa_session_set_loopback(data[0] & 0x10);
 	ppa_token_set_file(net.is_shut ? "no file" : "");
+	ppa_settings_allow(!(data[0] & 0x40));
 	live = fake_vheap_live;
 	/* True: the client may go on later; here it has left. */
 	ppa_session_serve(web, 7);

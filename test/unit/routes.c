@@ -81,6 +81,18 @@ void ppa_handle_symbol(struct ppa_request *r)
 	handled_by("symbol");
 }
 
+void ppa_handle_metrics(struct ppa_request *r)
+{
+	(void)r;
+	handled_by("metrics");
+}
+
+void ppa_handle_settings(struct ppa_request *r)
+{
+	(void)r;
+	handled_by("settings");
+}
+
 const struct ppa_kind *ppa_kinds_find(const char *name)
 {
 	static const struct ppa_kind kind = {.name = "heap"};
@@ -150,6 +162,9 @@ static void names_lead_to_handlers(void **state)
 	asks(PPA_METHOD_GET, "/debug/pprof/wall", NULL, 200, "wall");
 	asks(PPA_METHOD_GET, "/debug/fgprof", "seconds=1", 200, "wall");
 	asks(PPA_METHOD_GET, "/debug/fgprof/", NULL, 404, "404 page not found");
+	asks(PPA_METHOD_GET, "/metrics", NULL, 200, "metrics");
+	asks(PPA_METHOD_GET, "/metrics/", NULL, 404, "404 page not found");
+	asks(PPA_METHOD_PUT, "/debug/pprof/settings", NULL, 200, "settings");
 	asks(PPA_METHOD_GET, "/debug/pprof/he%61p", NULL, 200, "named");
 }
 
@@ -193,6 +208,9 @@ static void methods_are_limited(void **state)
 	assert_string_equal(seen.allow, "GET, HEAD");
 	asks(PPA_METHOD_OTHER, "/debug/pprof/symbol", NULL, 405, "Method Not Allowed\n");
 	assert_string_equal(seen.allow, "GET, HEAD, POST");
+	asks(PPA_METHOD_PUT, "/debug/pprof/symbol", NULL, 405, "Method Not Allowed\n");
+	asks(PPA_METHOD_POST, "/debug/pprof/settings", NULL, 405, "Method Not Allowed\n");
+	assert_string_equal(seen.allow, "GET, HEAD, PUT");
 	asks(PPA_METHOD_OTHER, "/debug/pprof/nope", NULL, 405, "Method Not Allowed\n");
 }
 
