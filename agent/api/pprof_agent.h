@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a program may tell libpprofagent about itself: labels for its samples, profiles of its own, and tasks, regions
+ * and messages for its execution trace. For C99 and C++11, gcc and clang. Copy this one file into your program.
+ *
+ * Nothing has to be linked. The agent is looked up once, by a weak reference to dlsym; where it was not preloaded, or is
+ * switched off, every function returns 0 or NULL after a load and a branch, and the program runs as if the calls were
+ * not there. All functions may be called by any thread at any time, and none changes errno. Strings are copied.
+ *
+ *	pprof_label_set("tenant", tenant);            go tool pprof -tagfocus=tenant=acme ...
+ *	pool = pprof_profile_new("db.connections");   /debug/pprof/db.connections
+ *	pprof_profile_add(pool, connection, 0);       who holds one?
+ *
+ * Programs in other languages use the table at the end of the first part: dlsym(RTLD_DEFAULT, "pprof_agent_api_v1"). */
+#ifndef PPROF_AGENT_H
+#define PPROF_AGENT_H
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- what the agent offers ---- */
+
+/* A set of labels: 0 is the empty one. Numbers hold as long as the process and its forked children. */
+typedef uint32_t pprof_labels;
+
+/* A custom profile. */
+struct pprof_profile;
+
+/* The agent exports one such table, pprof_agent_api_v1. Members are only ever added, at its end: those behind the first
+ * `size` bytes are not there. What they do stands at the functions below. */
+struct pprof_agent_api {
+	size_t size;
+	int (*label_set)(const char *key, const char *value);
+	pprof_labels (*labels_get)(void);
+	void (*labels_put)(pprof_labels labels);
+};
+
+#ifndef PPROF_AGENT_TABLE_ONLY
+
+/* ---- finding it ---- */
+
+#define PPROF_INLINE_ static inline __attribute__((always_inline, unused))
+
+#ifdef __cplusplus
+#define PPROF_TABLE_(p) static_cast<const struct pprof_agent_api *>(p)
+#else
+#define PPROF_TABLE_(p) (p)
+#endif
+
+/* NULL in a program that has no dlsym, and in one that is linked statically. */
+static void *pprof_dlsym_(void *handle, const char *name) __attribute__((weakref("dlsym")));
+
+/* The table; its own address when there is none; NULL before anybody asked. One for all files of a program or library. */
+extern const void *pprof_agent_found_ __attribute__((weak, visibility("hidden")));
+const void *pprof_agent_found_ __attribute__((weak, visibility("hidden"))) = NULL;
+
+static __attribute__((noinline, cold, unused)) const void *pprof_agent_find_(void)
+{
+	int saved = errno;
+	const void *found = pprof_dlsym_ ? pprof_dlsym_(NULL /* RTLD_DEFAULT */, "pprof_agent_api_v1") : NULL;
+
+	errno = saved;
+	if (!found)
+		found = &pprof_agent_found_;
+	__atomic_store_n(&pprof_agent_found_, found, __ATOMIC_RELEASE);
+	return found;
+}
+
+PPROF_INLINE_ const struct pprof_agent_api *pprof_agent_(void)
+{
+	const void *found = __atomic_load_n(&pprof_agent_found_, __ATOMIC_ACQUIRE);
+
+	if (!found)
+		found = pprof_agent_find_();
+	return found == &pprof_agent_found_ ? NULL : PPROF_TABLE_(found);
+}
+
+/* ---- labels ----
+ *
+ * Every thread has a set of labels, which is in all its samples: in CPU and wall profiles, with what it allocates in the
+ * heap's, with the thread itself in goroutine. A thread begins with those of its creator. A program may make some 3,800
+ * different sets in its life, of 16 labels each; values that come later become "[other labels]", so do not put request
+ * numbers into labels. */
+
+/* Give the calling thread a label. A key has up to 63 bytes, a value 255 of UTF-8, longer ones are cut; NULL takes the
+ * label away. 0; -EINVAL for a bad key or one that the agent's own labels have (thread, tid, bytes, age_seconds,
+ * backing, and all that begin with "pprof::"); -ENOSPC for more than 16 labels or 1,024 bytes of them. */
+PPROF_INLINE_ int pprof_label_set(const char *key, const char *value)
+{
+	const struct pprof_agent_api *agent = pprof_agent_();
+
+	return agent ? agent->label_set(key, value) : 0;
+}
+
+PPROF_INLINE_ int pprof_label_unset(const char *key)
+{
+	return pprof_label_set(key, NULL);
+}
+
+/* All labels of the calling thread at once: to put back later, or to take along when a request goes on on another
+ * thread. A number that is no set's is ignored. */
+PPROF_INLINE_ pprof_labels pprof_labels_get(void)
+{
+	const struct pprof_agent_api *agent = pprof_agent_();
+
+	return agent ? agent->labels_get() : 0;
+}
+
+PPROF_INLINE_ void pprof_labels_put(pprof_labels labels)
+{
+	const struct pprof_agent_api *agent = pprof_agent_();
+
+	if (agent)
+		agent->labels_put(labels);
+}
+
+#endif /* PPROF_AGENT_TABLE_ONLY */
+
+#ifdef __cplusplus
+}
+#endif
+
+#if defined(__cplusplus) && !defined(PPROF_AGENT_TABLE_ONLY)
+
+/* ---- for C++ ---- */
+
+namespace pprof
+{
+
+/* Labels for a scope: pprof::scoped_label tenant("tenant", name); All labels are at its end what they were before. */
+class scoped_label
+{
+	pprof_labels before_;
+
+      public:
+	scoped_label(const char *key, const char *value) : before_(pprof_labels_get())
+	{
+		pprof_label_set(key, value);
+	}
+	~scoped_label()
+	{
+		pprof_labels_put(before_);
+	}
+	scoped_label(const scoped_label &) = delete;
+	scoped_label &operator=(const scoped_label &) = delete;
+};
+
+} /* namespace pprof */
+
+#endif
+
+#endif
