@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Every profile of the kinds' table: /debug/pprof/heap, allocs and their like. debug= chooses between the file for
- * pprof and text, seconds= between what is and what changed. Checks come in Go's order with Go's words; the answer
+ * pprof and Go's text, format= between that file and other forms (format.h), seconds= between what is and what changed. Checks come in Go's order with Go's words; the answer
  * begins when it is complete. gc= stops the world in Go. Here there is no collector, and it only allows what could make
  * threads of the target wait, which nothing else may. */
 #include <errno.h>
@@ -12,10 +12,10 @@
 #include "agent/snapshot/kinds.h"
 #include "agent/snapshot/snapshot.h"
 #include "http/civetweb_embed.h"
+#include "http/format.h"
 #include "http/query.h"
 #include "http/reply.h"
 #include "http/routes.h"
-#include "proto/pprof.h"
 #include "proto/sink.h"
 #include "proto/text.h"
 
@@ -36,21 +36,28 @@ static int64_t debug_level(const char *query)
 }
 
 /* 0 and *req filled, or -EINVAL with the error's text in *why. */
-static int parse(const char *query, struct ppa_named_request *req, const char **why)
+static int parse(const char *query, struct ppa_named_request *req, struct ppa_form_wish *wish, const char **why)
 {
+	const struct ppa_kind *kind = req->kind;
 	int64_t seconds = 0, gc = 0;
-	int err = ppa_query_get_int(query, "seconds", &seconds);
+	int err;
 
+	if (ppa_format_parse(query, kind->types, kind->ntypes, kind->default_type, wish, why))
+		return -EINVAL;
+	err = ppa_query_get_int(query, "seconds", &seconds);
 	req->wants_text = debug_level(query) != 0;
 	req->wants_each = debug_level(query) >= 2;
 	req->may_pause = !ppa_query_get_int(query, "gc", &gc) && gc > 0;
+	*why = "format and debug params are incompatible";
+	if (req->wants_text && wish->format != PPA_FORMAT_PPROF)
+		return -EINVAL;
 	if (err == -ENOENT)
 		return 0;
 	*why = "invalid value for \"seconds\" - must be a positive integer";
 	if (err || seconds <= 0)
 		return -EINVAL;
 	*why = "\"seconds\" parameter is not supported for this profile type";
-	if (!req->kind->has_delta)
+	if (!kind->has_delta)
 		return -EINVAL;
 	*why = "profile duration exceeds limit";
 	if (seconds > SECONDS_MAX)
@@ -62,20 +69,20 @@ static int parse(const char *query, struct ppa_named_request *req, const char **
 	return 0;
 }
 
-static void reply_snapshot(struct ppa_request *r, const struct ppa_named_request *req, struct ppa_snapshot *snapshot,
-			   const char *type, const char *file)
+/* debug=1 and 2. */
+static void reply_text(struct ppa_request *r, struct ppa_snapshot *snapshot)
 {
 	struct ppa_sink body;
 	int err;
 
 	ppa_sink_init(&body);
-	err = req->wants_text ? ppa_text_encode(snapshot, &body) : ppa_pprof_encode(snapshot, &body);
+	err = ppa_text_encode(snapshot, &body);
 	/* Before sending, which may take long: others are waiting for it. */
 	ppa_snapshot_free(snapshot);
 	if (err)
 		ppa_reply_error(r, 500, "failed to encode profile: out of memory");
 	else
-		ppa_reply_ok(r, type, file, body.bytes, body.len);
+		ppa_reply_ok(r, PPA_TYPE_TEXT, NULL, body.bytes, body.len);
 	ppa_sink_free(&body);
 }
 
@@ -88,18 +95,21 @@ void ppa_handle_named(struct ppa_request *r)
 	};
 	struct ppa_snapshot *snapshot = NULL;
 	char name[FILE_NAME_MAX];
-	const char *why, *type, *file;
+	struct ppa_form_wish wish;
+	const char *why;
 	int err;
 
-	if (parse(r->query, &req, &why)) {
+	if (parse(r->query, &req, &wish, &why)) {
 		ppa_reply_error(r, 400, why);
 		return;
 	}
 	snprintf(name, sizeof(name), "%s%s", req.kind->name, req.delta_ns ? "-delta" : "");
-	type = req.wants_text ? PPA_TYPE_TEXT : PPA_TYPE_BYTES;
-	file = req.wants_text ? NULL : name;
+	if (r->method == PPA_METHOD_HEAD && req.wants_text) {
+		ppa_reply_ok_head(r, PPA_TYPE_TEXT, NULL);
+		return;
+	}
 	if (r->method == PPA_METHOD_HEAD) {
-		ppa_reply_ok_head(r, type, file);
+		ppa_format_reply_head(r, &wish, name);
 		return;
 	}
 	err = ppa_collect_named(&req, &snapshot);
@@ -107,6 +117,8 @@ void ppa_handle_named(struct ppa_request *r)
 		r->keeps_alive = false;
 	else if (err)
 		ppa_reply_error(r, 500, "failed to collect profile");
+	else if (req.wants_text)
+		reply_text(r, snapshot);
 	else
-		reply_snapshot(r, &req, snapshot, type, file);
+		ppa_format_reply(r, &wish, snapshot, name);
 }

@@ -9,11 +9,10 @@
 #include "agent/snapshot/collect.h"
 #include "agent/snapshot/snapshot.h"
 #include "http/civetweb_embed.h"
+#include "http/format.h"
 #include "http/query.h"
 #include "http/reply.h"
 #include "http/routes.h"
-#include "proto/pprof.h"
-#include "proto/sink.h"
 
 enum { DEFAULT_SECONDS = 30, SECONDS_MAX = 24 * 3600 };
 
@@ -72,35 +71,21 @@ static void reply_failure(struct ppa_request *r, int err)
 	ppa_reply_error(r, 500, text);
 }
 
-static void reply_profile(struct ppa_request *r, struct ppa_snapshot *snapshot, const char *name)
-{
-	struct ppa_sink file;
-	int err;
-
-	ppa_sink_init(&file);
-	err = ppa_pprof_encode(snapshot, &file);
-	ppa_snapshot_free(snapshot);
-	if (err)
-		ppa_reply_error(r, 500, "failed to encode profile: out of memory");
-	else
-		ppa_reply_ok(r, PPA_TYPE_BYTES, name, file.bytes, file.len);
-	ppa_sink_free(&file);
-}
-
-static void handle(struct ppa_request *r, const char *name,
+static void handle(struct ppa_request *r, const char *name, const struct ppa_value_type types[2],
 		   int (*collect)(const struct ppa_cpu_request *req, struct ppa_snapshot **out))
 {
 	struct ppa_cpu_request req = {.is_cancelled = client_is_gone, .arg = r->web};
 	struct ppa_snapshot *snapshot = NULL;
+	struct ppa_form_wish wish;
 	const char *why;
 	int err;
 
-	if (parse(r->query, &req, &why)) {
+	if (ppa_format_parse(r->query, types, 2, NULL, &wish, &why) || parse(r->query, &req, &why)) {
 		ppa_reply_error(r, 400, why);
 		return;
 	}
 	if (r->method == PPA_METHOD_HEAD) {
-		ppa_reply_ok_head(r, PPA_TYPE_BYTES, name);
+		ppa_format_reply_head(r, &wish, name);
 		return;
 	}
 	err = collect(&req, &snapshot);
@@ -109,15 +94,19 @@ static void handle(struct ppa_request *r, const char *name,
 	else if (err)
 		reply_failure(r, err);
 	else
-		reply_profile(r, snapshot, name);
+		ppa_format_reply(r, &wish, snapshot, name);
 }
 
 void ppa_handle_profile(struct ppa_request *r)
 {
-	handle(r, "profile", ppa_collect_cpu);
+	static const struct ppa_value_type types[] = PPA_SNAPSHOT_TIME_TYPES("cpu");
+
+	handle(r, "profile", types, ppa_collect_cpu);
 }
 
 void ppa_handle_wall(struct ppa_request *r)
 {
-	handle(r, "wall", ppa_collect_wall);
+	static const struct ppa_value_type types[] = PPA_SNAPSHOT_TIME_TYPES("wall");
+
+	handle(r, "wall", types, ppa_collect_wall);
 }

@@ -11,8 +11,7 @@
  * Names are for people, and stand in comments: beyond some megabytes of text they are left out, because a text is held
  * in the target's memory as a whole.
  *
- * Records are sorted by what matters (bytes in use, delay, count), largest first, by merging, as qsort may take memory
- * from the target's heap. */
+ * Records are sorted by what matters (bytes in use, delay, count), largest first. */
 #include "proto/text.h"
 
 #include <errno.h>
@@ -24,6 +23,7 @@
 
 #include "agent/base/vheap.h"
 #include "agent/snapshot/snapshot.h"
+#include "proto/order.h"
 #include "proto/sink.h"
 #include "proto/sound.h"
 #include "proto/threads.h"
@@ -85,34 +85,6 @@ static void put_quoted(struct ppa_sink *out, const char *text)
 			ppa_sink_write(out, text, 1);
 	}
 	put_text(out, "\"");
-}
-
-/* ---- order ---- */
-
-struct order {
-	int64_t key;
-	uint32_t sample;
-};
-
-/* Largest first, equal ones as they were. to has room for n. */
-static struct order *sort(struct order *from, struct order *to, size_t n)
-{
-	for (size_t width = 1; width < n; width *= 2) {
-		struct order *swap = from;
-
-		for (size_t i = 0; i < n; i += 2 * width) {
-			size_t middle = n - i < width ? n : i + width, end = n - i < 2 * width ? n : i + 2 * width;
-			size_t left = i, right = middle;
-
-			for (size_t k = i; k < end; k++)
-				to[k] = right == end || (left < middle && from[left].key >= from[right].key)
-						? from[left++]
-						: from[right++];
-		}
-		from = to;
-		to = swap;
-	}
-	return from;
 }
 
 static int64_t sort_key(const struct ppa_snapshot *s, const struct ppa_snap_sample *sample)
@@ -317,12 +289,12 @@ static void put_record(struct writer *w, const struct ppa_snap_sample *sample)
 /* ---- head and tail ---- */
 
 /* The totals of the lines to come: the same additions in the same order. */
-static void put_heap_head(struct writer *w, const struct order *order)
+static void put_heap_head(struct writer *w, const struct ppa_order *order)
 {
 	struct heap_line sum = {{0, 0}, {0, 0}};
 
 	for (size_t i = 0; i < w->s->nsamples; i++) {
-		struct heap_line l = heap_line(w, &w->s->samples[order[i].sample]);
+		struct heap_line l = heap_line(w, &w->s->samples[order[i].index]);
 
 		sum.inuse.objects += l.inuse.objects;
 		sum.inuse.bytes += l.inuse.bytes;
@@ -338,7 +310,7 @@ static void put_heap_head(struct writer *w, const struct order *order)
 	put(w->out, " @ heap/%" PRIu64 "\n", 2 * (uint64_t)w->s->period);
 }
 
-static void put_head(struct writer *w, const struct order *order)
+static void put_head(struct writer *w, const struct ppa_order *order)
 {
 	int64_t total = 0;
 
@@ -373,7 +345,7 @@ static void put_map(struct writer *w)
 int ppa_text_encode(const struct ppa_snapshot *s, struct ppa_sink *out)
 {
 	struct writer w = {.s = s, .out = out};
-	struct order *order, *sorted;
+	struct ppa_order *order, *sorted;
 
 	if (s->form == PPA_FORM_NONE || !ppa_sound_check(s))
 		return -EINVAL;
@@ -383,11 +355,11 @@ int ppa_text_encode(const struct ppa_snapshot *s, struct ppa_sink *out)
 	if (!order)
 		return out->err = -ENOMEM;
 	for (size_t i = 0; i < s->nsamples; i++)
-		order[i] = (struct order){sort_key(s, &s->samples[i]), (uint32_t)i};
-	sorted = sort(order, order + s->nsamples, s->nsamples);
+		order[i] = (struct ppa_order){sort_key(s, &s->samples[i]), (uint32_t)i};
+	sorted = ppa_order_sort(order, order + s->nsamples, s->nsamples);
 	put_head(&w, sorted);
 	for (size_t i = 0; i < s->nsamples; i++)
-		put_record(&w, &s->samples[sorted[i].sample]);
+		put_record(&w, &s->samples[sorted[i].index]);
 	ppa_vheap_free(order);
 	if (out->len >= FRAMES_MAX_BYTES)
 		put_text(out, "\n# The names of further stacks are left out: too many to read.\n");

@@ -79,15 +79,15 @@ int ppa_build_cpu(const struct ppa_session *s, struct ppa_snapshot **out)
 {
 	const struct ppa_module_table *last = ppa_session_table(s, UINT64_MAX);
 	struct drawing d = {ppa_picture_new(last), s};
+	static const struct ppa_value_type types[] = PPA_SNAPSHOT_TIME_TYPES("cpu");
 	struct ppa_snapshot *head;
 
 	if (!d.p)
 		return -ENOMEM;
 	head = ppa_picture_head(d.p);
 	head->name = "profile";
-	head->sample_types[0] = (struct ppa_value_type){"samples", "count"};
-	head->sample_types[1] = (struct ppa_value_type){"cpu", "nanoseconds"};
-	head->nsample_types = 2;
+	memcpy(head->sample_types, types, sizeof(types));
+	head->nsample_types = PPA_ARRAY_LEN(types);
 	head->period_type = (struct ppa_value_type){"cpu", "nanoseconds"};
 	head->period = (int64_t)s->period_ns;
 	head->time_ns = s->begin_utc_ns;

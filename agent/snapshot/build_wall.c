@@ -4,6 +4,7 @@
  * profile of the same window saw of it. Samples are time divided by the period, so that both types agree. */
 #include <errno.h>
 #include <inttypes.h>
+#include <string.h>
 
 #include "agent/cpu/session.h"
 #include "agent/dump/wall.h"
@@ -130,6 +131,7 @@ static void comment(struct ppa_picture *p, const struct ppa_wall *w)
 int ppa_build_wall(struct ppa_wall *w, const struct ppa_session *cpu, struct ppa_snapshot **out)
 {
 	struct drawing d = {.p = ppa_picture_new(ppa_session_table(cpu, UINT64_MAX)), .w = w, .cpu = cpu};
+	static const struct ppa_value_type types[] = PPA_SNAPSHOT_TIME_TYPES("wall");
 	struct ppa_snapshot *head;
 
 	if (!d.p)
@@ -137,9 +139,8 @@ int ppa_build_wall(struct ppa_wall *w, const struct ppa_session *cpu, struct ppa
 	d.period_ns = 1000000000 / w->hz;
 	head = ppa_picture_head(d.p);
 	head->name = "wall";
-	head->sample_types[0] = (struct ppa_value_type){"samples", "count"};
-	head->sample_types[1] = (struct ppa_value_type){"wall", "nanoseconds"};
-	head->nsample_types = 2;
+	memcpy(head->sample_types, types, sizeof(types));
+	head->nsample_types = PPA_ARRAY_LEN(types);
 	head->period_type = (struct ppa_value_type){"wall", "nanoseconds"};
 	head->period = d.period_ns;
 	head->time_ns = w->begin_utc_ns;

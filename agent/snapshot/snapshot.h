@@ -19,6 +19,11 @@ struct ppa_value_type {
 	const char *unit; /* "nanoseconds" */
 };
 
+/* clang-format off */
+/* The sample types of profiles of time, an initialiser of struct ppa_value_type[2]; clock is "cpu" or "wall". */
+#define PPA_SNAPSHOT_TIME_TYPES(clock) {{"samples", "count"}, {clock, "nanoseconds"}}
+/* clang-format on */
+
 /* One executable (r-x) segment as /proc/self/maps shows it. Mapping 0 is always the main executable's. */
 struct ppa_mapping {
 	uint64_t start;	      /* address of the first byte */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// link: proto/pprof.c proto/text.c proto/threads.c proto/sound.c proto/gzip.c proto/sink.c proto/strtab.c proto/utf8.c test/fakes/vheap.c @nanopb @zlib
+// link: proto/pprof.c proto/text.c proto/folded.c proto/stacks.c proto/tuples.c proto/order.c proto/threads.c proto/sound.c proto/gzip.c proto/sink.c proto/strtab.c proto/utf8.c test/fakes/vheap.c @nanopb @zlib
 /* Promise: whatever a snapshot holds, the encoder either refuses it or writes a file that gunzips
  * and parses, in which ids count from 1, references lead somewhere, every sample has as many values
  * as there are types, and strings are UTF-8 with "" first. Memory that runs out half-way is an
  * error and no leak. The text form has a line for each sample, and no name breaks a line.
+ * Collapsed stacks have the sum of the samples, with a stack and a value in each line.
  *
  * The parser below is a reading of the format on its own: it shares no code with the encoder but
  * the UTF-8 check. */
@@ -14,6 +15,7 @@
 #include <zlib.h>
 
 #include "agent/snapshot/snapshot.h"
+#include "proto/folded.h"
 #include "proto/pprof.h"
 #include "proto/sink.h"
 #include "proto/text.h"
@@ -371,6 +373,29 @@ static void check_text(const struct ppa_sink *text, const struct ppa_snapshot *s
 	REQUIRE(records >= s->nsamples);
 }
 
+/* The first sample type's values add up, whatever names do to the lines. */
+static void check_folded(struct ppa_sink *text, const struct ppa_snapshot *s)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < s->nsamples; i++)
+		sum -= (uint64_t)s->samples[i].values[0];
+	ppa_sink_write(text, "", 1);
+	for (char *line = (char *)text->bytes, *end; *line; line = end + 1) {
+		char *value;
+
+		end = strchr(line, '\n');
+		REQUIRE(end && end > line);
+		*end = '\0';
+		REQUIRE(ppa_utf8_span(line, (size_t)(end - line)) == (size_t)(end - line));
+		value = strrchr(line, ' ');
+		REQUIRE(value && value > line);
+		sum += strtoull(value + 1, &value, 10);
+		REQUIRE(value == end);
+	}
+	REQUIRE(sum == 0);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const enum ppa_form forms[] = {PPA_FORM_NONE, PPA_FORM_COUNT, PPA_FORM_HEAP, PPA_FORM_CONTENTION};
@@ -395,6 +420,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	REQUIRE(ppa_text_encode(&in.s, &out) == (err == -22 || in.s.form == PPA_FORM_NONE ? -22 : 0));
 	if (out.len)
 		check_text(&out, &in.s);
+	ppa_sink_free(&out);
+	if (ppa_folded_encode(&in.s, 0, &out) == 0)
+		check_folded(&out, &in.s);
+	else
+		REQUIRE(err == -22);
 	ppa_sink_free(&out);
 	REQUIRE(fake_vheap_live == 0);
 	while (in.ncopies)

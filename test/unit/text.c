@@ -1,4 +1,4 @@
-// link: proto/text.c proto/threads.c proto/sound.c proto/sink.c test/fakes/vheap.c -lm
+// link: proto/text.c proto/order.c proto/threads.c proto/sound.c proto/sink.c test/fakes/vheap.c -lm
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Promise: debug=1 looks as Go's does (test/golden/ says what it must see), and what pprof makes of the heap's numbers
