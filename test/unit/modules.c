@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// link: unwind/module/modules.c unwind/module/module_table.c unwind/module/module_stays.c unwind/module/module_scan.c unwind/module/maps.c unwind/module/elf_headers.c agent/base/sys.c agent/base/vheap.c -ldl
+// link: unwind/module/modules.c unwind/module/module_table.c unwind/module/module_stays.c unwind/module/module_scan.c unwind/module/maps.c unwind/module/maps_read.c unwind/module/elf_headers.c agent/base/sys.c agent/base/vheap.c -ldl
 /* Promise: the table shows what is loaded: program, libraries, vdso, with build ids and unwind indexes.
  * Promise: what is unloaded and loaded again is another module; what did not change is the same one.
  * Promise: handlers find code before the table knows it, and never trust the table while something is unloaded.

@@ -26,6 +26,9 @@ struct ppa_map {
  * *skipped. Context: server. */
 bool ppa_maps_next(const char **pos, const char *end, struct ppa_map *out, size_t *skipped) PPA_CTX_SERVER;
 
+/* The text for this process, *len bytes in the private heap, to be freed there; NULL: cannot be read. Context: server. */
+char *ppa_maps_read(size_t *len) PPA_CTX_SERVER;
+
 /* dev_t of stat(2) from the two numbers of maps; libc's makedev is a function in some libcs. */
 static inline uint64_t ppa_maps_dev(uint32_t major, uint32_t minor)
 {

@@ -19,11 +19,10 @@
 #include "agent/base/lock.h"
 #include "agent/base/sys.h"
 #include "agent/base/vheap.h"
+#include "unwind/module/maps.h"
 #include "unwind/module/module_stays.h"
 
 enum {
-	MAPS_FIRST_BYTES = 128 << 10,
-	MAPS_MAX_BYTES = 64 << 20,
 	MAX_AUXV = 64,
 };
 
@@ -186,37 +185,6 @@ static struct table *table_new(struct ppa_module_scan *s, const struct table *ol
 
 /* ---- refresh ---- */
 
-/* The whole file, in the private heap; *len bytes. NULL: cannot be read. The thread's own entry is asked first: the
- * process's shows the main thread's memory, which is gone when that thread has ended before the others. */
-static char *read_maps(size_t *len)
-{
-	int fd = ppa_sys_open_read("/proc/thread-self/maps");
-	char *text = NULL;
-	long n = 0;
-
-	if (fd < 0)
-		fd = ppa_sys_open_read("/proc/self/maps");
-	if (fd < 0)
-		return NULL;
-	for (size_t cap = MAPS_FIRST_BYTES; cap <= MAPS_MAX_BYTES; cap *= 2) {
-		char *more = ppa_vheap_malloc(cap);
-
-		ppa_vheap_free(text);
-		text = more;
-		/* From the start again: one reading, so that no line is cut between two states of the list. */
-		n = text ? ppa_sys_pread(fd, text, cap, 0) : 0;
-		if (n <= 0 || (size_t)n < cap)
-			break;
-	}
-	ppa_sys_close(fd);
-	if (n <= 0) {
-		ppa_vheap_free(text);
-		return NULL;
-	}
-	*len = (size_t)n;
-	return text;
-}
-
 /* AT_PHDR and AT_BASE (0: unknown), from the kernel's file; getauxval is younger than the oldest libc that we load
  * into. */
 static void read_auxv(void)
@@ -248,7 +216,7 @@ static void read_auxv(void)
 static int scan(struct ppa_module_scan *s)
 {
 	size_t len = 0;
-	char *text = read_maps(&len);
+	char *text = ppa_maps_read(&len);
 	int err;
 
 	if (!text)
