@@ -60,7 +60,7 @@ $(O)/test/%.o: WARN += -Wno-frame-larger-than
 
 # -- the library -----------------------------------------------------------------------------------------------------
 
-SRC := $(wildcard agent/*.c agent/*/*.c agent/*/*/*.c unwind/*/*.c http/*.c proto/*.c)
+SRC := $(wildcard agent/*.c agent/*/*.c agent/*/*/*.c unwind/*/*.c http/*.c proto/*.c proto/*/*.c)
 GEN := $(if $(wildcard proto/profile.proto),$(B)/gen/proto/profile.pb.c)
 OBJ := $(SRC:%.c=$(O)/%.o) $(GEN:$(B)/%.c=$(O)/%.o)
 ARCHIVES := $(addprefix $(VLIB)/,libunwind.a libz.a libnanopb.a libbacktrace.a libiberty.a)
@@ -139,6 +139,7 @@ FUZZ := $(patsubst test/fuzz/%.c,$(B)/fuzz/%,$(wildcard test/fuzz/*.c))
 @backtrace := $(VLIB)/libbacktrace.a
 @iberty := $(VLIB)/libiberty.a
 @walker := $(O)/walker.a
+@trace := $(patsubst %.c,$(O)/%.o,$(wildcard proto/trace/*.c))
 BASE := $(O)/base.a
 BASE_OBJ := $(patsubst %.c,$(O)/%.o,$(wildcard agent/base/*.c))
 # $(call link,words of a link line): objects and archives | flags

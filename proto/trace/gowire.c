@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Ticks are nanoseconds of CLOCK_MONOTONIC. Limits from Go's reader: 64 KiB a batch, 1024 bytes a string; it refuses
+ * files that exceed them. */
+#include "proto/trace/gowire.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "agent/base/vheap.h"
+#include "proto/sink.h"
+#include "proto/trace/varint.h"
+#include "proto/utf8.h"
+
+enum {
+	BATCH_BYTES = 65536,
+	STRING_BYTES = 1024,
+	GENERATION = 1,
+	FIRST_PLACES = 1024, /* a power of two */
+	ROOT_ONLY = 1 << 31, /* in a place's root: the stack's last frame alone */
+	/* Bytes outside of timed batches, which say what a table holds. */
+	BATCH = 1,
+	STACKS = 2,
+	STACK = 3,
+	STRINGS = 4,
+	STRING = 5,
+	SAMPLES = 6,
+	SAMPLE = 7,
+	FREQUENCY = 8,
+	SYNC = 50,
+	CLOCK_SNAPSHOT = 51,
+	END_OF_GENERATION = 52,
+	MOST_EVENT_BYTES = 1 + 5 * PPA_TRACE_VARINT_MAX,
+	MOST_STACK_BYTES = 1 + (2 + 4 * PPA_TRACE_MAX_FRAMES) * PPA_TRACE_VARINT_MAX,
+};
+
+#define TICKS_A_SECOND UINT64_C(1000000000)
+
+static void put(struct ppa_go_batch *b, uint64_t v)
+{
+	b->len += ppa_trace_varint(b->bytes + b->len, v);
+}
+
+static void flush(struct ppa_gowire *w, struct ppa_go_batch *b)
+{
+	uint8_t head[1 + 4 * PPA_TRACE_VARINT_MAX] = {BATCH};
+	size_t n = 1;
+
+	if (!b->len)
+		return;
+	n += ppa_trace_varint(head + n, GENERATION);
+	n += ppa_trace_varint(head + n, b->m);
+	n += ppa_trace_varint(head + n, b->begin);
+	n += ppa_trace_varint(head + n, b->len);
+	ppa_sink_write(w->out, head, n);
+	ppa_sink_write(w->out, b->bytes, b->len);
+	b->len = 0;
+}
+
+/* Room for so many bytes in a table's batch, which opens with what. */
+static void table_room(struct ppa_gowire *w, struct ppa_go_batch *b, uint8_t what, size_t bytes)
+{
+	if (b->len + bytes > BATCH_BYTES)
+		flush(w, b);
+	if (!b->len)
+		b->bytes[b->len++] = what;
+}
+
+int ppa_gowire_init(struct ppa_gowire *w, const struct ppa_trace_input *in, enum ppa_gotrace_version version,
+		    struct ppa_sink *out)
+{
+	char head[16] = "go 1.00 trace";
+
+	memset(w, 0, sizeof(*w));
+	w->out = out;
+	w->in = in;
+	w->version = version;
+	ppa_strtab_init(&w->strings);
+	w->events.bytes = ppa_vheap_malloc(BATCH_BYTES);
+	w->stacks.bytes = ppa_vheap_malloc(BATCH_BYTES);
+	w->samples.bytes = ppa_vheap_malloc(BATCH_BYTES);
+	w->places = ppa_vheap_calloc(FIRST_PLACES, sizeof(*w->places));
+	if (!w->events.bytes || !w->stacks.bytes || !w->samples.bytes || !w->places || w->strings.err)
+		return w->err = -ENOMEM;
+	w->nplaces = FIRST_PLACES;
+	w->stacks.m = w->samples.m = PPA_GO_NONE;
+	w->stacks.begin = w->samples.begin = in->start_ns;
+	head[5] = (char)('0' + version / 10);
+	head[6] = (char)('0' + version % 10);
+	ppa_sink_write(out, head, sizeof(head));
+	return 0;
+}
+
+void ppa_gowire_thread(struct ppa_gowire *w, uint64_t m)
+{
+	flush(w, &w->events);
+	w->events.m = m;
+	w->events.last = 0;
+}
+
+void ppa_gowire_event(struct ppa_gowire *w, uint64_t at, enum ppa_go_event id, const uint64_t *args, size_t nargs)
+{
+	struct ppa_go_batch *b = &w->events;
+
+	if (b->len + MOST_EVENT_BYTES > BATCH_BYTES)
+		flush(w, b);
+	at = at > b->last ? at : b->last;
+	if (!b->len)
+		b->begin = b->last = at;
+	b->bytes[b->len++] = (uint8_t)id;
+	put(b, at - b->last);
+	for (size_t i = 0; i < nargs; i++)
+		put(b, args[i]);
+	b->last = at;
+	w->nevents++;
+}
+
+void ppa_gowire_sample(struct ppa_gowire *w, uint64_t at, uint64_t m, uint64_t p, uint64_t g, uint64_t stack)
+{
+	const uint64_t fields[] = {at, m, p, g, stack};
+
+	table_room(w, &w->samples, SAMPLES, MOST_EVENT_BYTES);
+	w->samples.bytes[w->samples.len++] = SAMPLE;
+	for (size_t i = 0; i < PPA_ARRAY_LEN(fields); i++)
+		put(&w->samples, fields[i]);
+	w->nevents++;
+}
+
+uint64_t ppa_gowire_string(struct ppa_gowire *w, const char *text)
+{
+	return ppa_strtab_intern(&w->strings, text);
+}
+
+/* Where the stack is, or should be. */
+static struct ppa_go_stack *place_of(struct ppa_go_stack *places, size_t nplaces, uint32_t stack, uint32_t root)
+{
+	uint64_t h = ((uint64_t)stack << 32 | root) * UINT64_C(0x9e3779b97f4a7c15);
+	size_t at = (h >> 32) & (nplaces - 1);
+
+	while (places[at].id && (places[at].stack != stack || places[at].root != root))
+		at = (at + 1) & (nplaces - 1);
+	return &places[at];
+}
+
+static int grow_places(struct ppa_gowire *w)
+{
+	size_t n = 2 * w->nplaces;
+	struct ppa_go_stack *places = ppa_vheap_calloc(n, sizeof(*places));
+
+	if (!places)
+		return w->err = -ENOMEM;
+	for (size_t i = 0; i < w->nplaces; i++)
+		if (w->places[i].id)
+			*place_of(places, n, w->places[i].stack, w->places[i].root) = w->places[i];
+	ppa_vheap_free(w->places);
+	w->places = places;
+	w->nplaces = n;
+	return 0;
+}
+
+static uint64_t intern(struct ppa_gowire *w, uint32_t stack, uint32_t root)
+{
+	uint32_t base = root & ~(uint32_t)ROOT_ONLY;
+	struct ppa_go_stack *place;
+	size_t n;
+
+	if (w->err || (2 * (w->nstacks + 1) > w->nplaces && grow_places(w)))
+		return 0;
+	place = place_of(w->places, w->nplaces, stack, root);
+	if (place->id)
+		return place->id;
+	n = root == base ? ppa_trace_frames(w->in, stack, base, w->frames)
+			 : ppa_trace_frames_root(w->in, stack, base, w->frames);
+	if (!n)
+		return 0;
+	*place = (struct ppa_go_stack){stack, root, ++w->nstacks};
+	table_room(w, &w->stacks, STACKS, MOST_STACK_BYTES);
+	w->stacks.bytes[w->stacks.len++] = STACK;
+	put(&w->stacks, place->id);
+	put(&w->stacks, n);
+	for (size_t i = 0; i < n; i++) {
+		put(&w->stacks, w->frames[i].pc);
+		put(&w->stacks, ppa_gowire_string(w, w->frames[i].function));
+		put(&w->stacks, ppa_gowire_string(w, w->frames[i].file));
+		put(&w->stacks, w->frames[i].line);
+	}
+	return place->id;
+}
+
+uint64_t ppa_gowire_stack(struct ppa_gowire *w, uint32_t stack, uint32_t root)
+{
+	return stack ? intern(w, stack, root & ~(uint32_t)ROOT_ONLY) : 0;
+}
+
+uint64_t ppa_gowire_root(struct ppa_gowire *w, uint32_t stack, uint32_t root)
+{
+	return intern(w, stack, root | ROOT_ONLY);
+}
+
+/* At most STRING_BYTES of a text, whole characters, what is none as '?'. */
+static size_t clean(char *to, const char *text, size_t len)
+{
+	size_t n = 0;
+
+	while (len && n < STRING_BYTES) {
+		size_t span = ppa_utf8_span(text, len < STRING_BYTES - n ? len : STRING_BYTES - n);
+
+		memcpy(to + n, text, span);
+		n += span;
+		text += span;
+		len -= span;
+		if (!len || n >= STRING_BYTES)
+			break;
+		/* Cut within a character at the end of the room, or a byte of none? */
+		if (ppa_utf8_span(text, len < 4 ? len : 4))
+			break;
+		to[n++] = '?';
+		text++;
+		len--;
+	}
+	return n;
+}
+
+static void put_strings(struct ppa_gowire *w)
+{
+	struct ppa_go_batch *b = &w->stacks; /* flushed; not needed any more */
+	char text[STRING_BYTES];
+
+	for (uint32_t i = 1; i < w->strings.n; i++) {
+		size_t n = clean(text, w->strings.entries[i].text, w->strings.entries[i].len);
+
+		table_room(w, b, STRINGS, 1 + 2 * PPA_TRACE_VARINT_MAX + STRING_BYTES);
+		b->bytes[b->len++] = STRING;
+		put(b, i);
+		put(b, n);
+		memcpy(b->bytes + b->len, text, n);
+		b->len += n;
+	}
+	flush(w, b);
+}
+
+static void put_clock(struct ppa_gowire *w)
+{
+	struct ppa_go_batch *b = &w->stacks;
+	int64_t utc = w->in->start_utc_ns > 0 ? w->in->start_utc_ns : 0;
+
+	if (w->version >= PPA_GOTRACE_25)
+		b->bytes[b->len++] = SYNC;
+	b->bytes[b->len++] = FREQUENCY;
+	put(b, TICKS_A_SECOND);
+	if (w->version >= PPA_GOTRACE_25) {
+		b->bytes[b->len++] = CLOCK_SNAPSHOT;
+		put(b, 0);
+		put(b, w->in->start_ns);
+		put(b, (uint64_t)utc / TICKS_A_SECOND);
+		put(b, (uint64_t)utc % TICKS_A_SECOND);
+	}
+	flush(w, b);
+}
+
+int ppa_gowire_finish(struct ppa_gowire *w)
+{
+	const uint8_t end = END_OF_GENERATION;
+
+	flush(w, &w->events);
+	flush(w, &w->samples);
+	flush(w, &w->stacks);
+	put_strings(w);
+	put_clock(w);
+	if (w->version >= PPA_GOTRACE_26)
+		ppa_sink_write(w->out, &end, 1);
+	if (w->strings.err && !w->out->err)
+		w->out->err = w->strings.err;
+	if (w->err && !w->out->err)
+		w->out->err = w->err;
+	return w->out->err;
+}
+
+void ppa_gowire_free(struct ppa_gowire *w)
+{
+	ppa_vheap_free(w->events.bytes);
+	ppa_vheap_free(w->stacks.bytes);
+	ppa_vheap_free(w->samples.bytes);
+	ppa_vheap_free(w->places);
+	ppa_strtab_free(&w->strings);
+}
