@@ -35,6 +35,7 @@
 #include "agent/thread/threads.h"
 #include "http/server.h"
 #include "unwind/module/modules.h"
+#include "unwind/jit/jit.h"
 #include "unwind/name/symbols.h"
 
 extern char **environ;
@@ -118,6 +119,7 @@ static void fork_child(void)
 	ppa_modules_reset();
 	ppa_unloads_reset();
 	ppa_symbols_reset();
+	ppa_jit_reset();
 	ppa_collect_reset();
 	ppa_sampler_reset();
 	ppa_cpu_reset();

@@ -24,6 +24,7 @@
 #include "agent/cpu/sampler.h"
 #include "agent/cpu/session.h"
 #include "agent/dump/wall.h"
+#include "unwind/jit/jit.h"
 #include "unwind/module/modules.h"
 #include "unwind/name/symbols.h"
 
@@ -48,6 +49,7 @@ void ppa_collect_trim(void)
 	ppa_lock(&symbols.lock);
 	if (symbols.nusers == 0)
 		ppa_symbols_trim();
+	ppa_jit_trim();
 	ppa_unlock(&symbols.lock);
 	ppa_vheap_trim();
 }
@@ -221,6 +223,35 @@ int ppa_collect_named(const struct ppa_named_request *req, struct ppa_snapshot *
 	return err;
 }
 
+/* The first cap - 1 bytes of a text; how many. */
+static int copy_text(char *buf, size_t cap, const char *text)
+{
+	size_t n = strlen(text);
+
+	n = n < cap ? n : cap - 1;
+	memcpy(buf, text, n);
+	buf[n] = '\0';
+	return (int)n;
+}
+
+enum { JIT_AGE_NS = 100000000 }; /* a POST asks address by address */
+
+static int generated_symbol(uint64_t address, char *buf, size_t cap)
+{
+	struct ppa_jit_words words;
+	int err = -ENOENT;
+	uintptr_t start;
+	char *texts = ppa_vheap_malloc(PPA_JIT_WORDS_BYTES);
+
+	if (!texts)
+		return -ENOMEM;
+	ppa_jit_refresh(JIT_AGE_NS);
+	if (ppa_jit_find(address, texts, PPA_JIT_WORDS_BYTES, &words, &start))
+		err = copy_text(buf, cap, words.symbol);
+	ppa_vheap_free(texts);
+	return err;
+}
+
 int ppa_collect_symbol(uint64_t address, char *buf, size_t cap)
 {
 	const struct ppa_module_table *t;
@@ -228,28 +259,17 @@ int ppa_collect_symbol(uint64_t address, char *buf, size_t cap)
 	const char *marker = ppa_marker_name(address);
 	struct ppa_symbol sym;
 	int err = -ENOENT;
-	size_t n;
 
-	if (marker) {
-		n = strlen(marker);
-		n = n < cap ? n : cap - 1;
-		memcpy(buf, marker, n);
-		buf[n] = '\0';
-		return (int)n;
-	}
+	if (marker)
+		return copy_text(buf, cap, marker);
 	use_symbols(1);
 	ppa_modules_refresh(false);
 	t = ppa_modules_hold();
 	seg = t ? ppa_modules_lookup(t, address) : NULL;
-	if (seg && ppa_symbols_lookup(seg->module, address, &sym) == 0) {
-		n = strlen(sym.name);
-		n = n < cap ? n : cap - 1;
-		memcpy(buf, sym.name, n);
-		buf[n] = '\0';
-		err = (int)n;
-	}
+	if (seg && ppa_symbols_lookup(seg->module, address, &sym) == 0)
+		err = copy_text(buf, cap, sym.name);
 	if (t)
 		ppa_modules_release(t);
 	use_symbols(-1);
-	return err;
+	return seg ? err : generated_symbol(address, buf, cap);
 }

@@ -10,6 +10,7 @@
 #include "agent/snapshot/allocators.h"
 #include "agent/snapshot/past.h"
 #include "agent/snapshot/picture_parts.h"
+#include "unwind/jit/jit.h"
 #include "unwind/module/modules.h"
 #include "unwind/walk/starts.h"
 #include "unwind/name/symbols.h"
@@ -34,16 +35,16 @@ static uint64_t location_hash(const struct ppa_picture *p, uint32_t i)
 	return ppa_picture_mix(((const struct ppa_location *)p->locations.items)[i].address);
 }
 
-static uint64_t name_hash(const char *name, const char *system_name)
+static uint64_t name_hash(const struct ppa_function *f)
 {
-	return ppa_picture_mix(hash_text(hash_text(0xcbf29ce484222325ULL, name), system_name));
+	uint64_t h = hash_text(hash_text(0xcbf29ce484222325ULL, f->name), f->system_name);
+
+	return ppa_picture_mix(hash_text(h, f->filename) ^ (uint64_t)f->start_line);
 }
 
 static uint64_t function_hash(const struct ppa_picture *p, uint32_t i)
 {
-	const struct ppa_function *f = &((const struct ppa_function *)p->functions.items)[i];
-
-	return name_hash(f->name, f->system_name);
+	return name_hash(&((const struct ppa_function *)p->functions.items)[i]);
 }
 
 /* shift: see struct place. */
@@ -83,7 +84,14 @@ uint32_t ppa_picture_mapping_of(struct ppa_picture *p, const struct ppa_text_seg
 	return (uint32_t)n;
 }
 
-static uint32_t function_of(struct ppa_picture *p, const char *name, const char *system_name)
+static bool same_function(const struct ppa_function *a, const struct ppa_function *b)
+{
+	return a->start_line == b->start_line && strcmp(a->name, b->name) == 0 &&
+	       strcmp(a->system_name, b->system_name) == 0 && strcmp(a->filename, b->filename) == 0;
+}
+
+/* The function like this one, whose texts are copied if it is new. */
+static uint32_t function_like(struct ppa_picture *p, const struct ppa_function *like)
 {
 	struct ppa_index *x = &p->by_name;
 	struct ppa_function *f = p->functions.items;
@@ -91,25 +99,44 @@ static uint32_t function_of(struct ppa_picture *p, const char *name, const char 
 
 	if (ppa_picture_index_grow(p, x, function_hash))
 		return 0;
-	at = name_hash(name, system_name) & (x->cap - 1);
-	for (; x->places[at]; at = (at + 1) & (x->cap - 1)) {
-		uint32_t i = x->places[at] - 1;
-
-		if (strcmp(f[i].name, name) == 0 && strcmp(f[i].system_name, system_name) == 0)
-			return i;
-	}
+	at = name_hash(like) & (x->cap - 1);
+	for (; x->places[at]; at = (at + 1) & (x->cap - 1))
+		if (same_function(&f[x->places[at] - 1], like))
+			return x->places[at] - 1;
 	f = ppa_picture_add(p, &p->functions, sizeof(*f));
 	if (!f)
 		return 0;
-	*f = (struct ppa_function){
-		.name = ppa_picture_keep(p, name), .system_name = ppa_picture_keep(p, system_name), .filename = ""};
+	*f = (struct ppa_function){.name = ppa_picture_keep(p, like->name),
+				   .system_name = ppa_picture_keep(p, like->system_name),
+				   .filename = ppa_picture_keep(p, like->filename),
+				   .start_line = like->start_line};
 	x->n++;
 	x->places[at] = (uint32_t)p->functions.n;
 	return (uint32_t)p->functions.n - 1;
 }
 
+static uint32_t function_of(struct ppa_picture *p, const char *name, const char *system_name)
+{
+	return function_like(p, &(struct ppa_function){name, system_name, "", 0});
+}
+
+/* Code that belongs to no file: as its generator calls it, or [unknown code]. */
+static uint32_t name_generated(struct ppa_picture *p, uintptr_t address, uint64_t *entry)
+{
+	struct ppa_jit_words words;
+	uintptr_t start;
+
+	if (!p->is_jit_fresh)
+		ppa_jit_refresh(0);
+	p->is_jit_fresh = true;
+	if (!ppa_jit_find(address, p->name, sizeof(p->name), &words, &start))
+		return function_of(p, "[unknown code]", "");
+	*entry = start;
+	return function_like(p, &(struct ppa_function){words.name, words.symbol, words.file, words.line});
+}
+
 /* The function at an address: marker, symbol, the file and where the function begins in it ("libfoo.so+0x1200"), or,
- * outside every module, [unknown code]. *entry is where it begins, 0 if that is unknown. */
+ * outside every module, what generated code is called. *entry is where it begins, 0 if that is unknown. */
 static uint32_t name_address(struct ppa_picture *p, const struct place *at, uintptr_t address, uint64_t *entry)
 {
 	const struct ppa_text_segment *seg = at->seg;
@@ -123,7 +150,7 @@ static uint32_t name_address(struct ppa_picture *p, const struct place *at, uint
 	if (marker)
 		return function_of(p, marker, "");
 	if (!seg)
-		return function_of(p, at->is_gone ? "[unloaded code]" : "[unknown code]", "");
+		return at->is_gone ? function_of(p, "[unloaded code]", "") : name_generated(p, address, entry);
 	/* Assembly often gives its symbols no size; they end where the next function is known to begin. */
 	if (ppa_symbols_lookup(seg->module, address, &sym) == 0 && (sym.size || start <= sym.address)) {
 		*entry = sym.address;

@@ -16,7 +16,7 @@ struct ppa_module_table;
 struct ppa_past;
 struct ppa_text_segment;
 
-enum { PPA_PICTURE_NAME_BYTES = 4096 };
+enum { PPA_PICTURE_NAME_BYTES = 4096 }; /* no less than PPA_JIT_WORDS_BYTES */
 
 struct ppa_text_block {
 	struct ppa_text_block *next;
@@ -57,6 +57,7 @@ struct ppa_picture {
 	const struct ppa_past *past;	    /* not ours; NULL: there is only now */
 	uint64_t allocator;		    /* serial of its module, 0: none */
 	void (*on_free)(void);
+	bool is_jit_fresh; /* what is generated has been asked for already */
 	int err;
 	char name[PPA_PICTURE_NAME_BYTES]; /* scratch: server stacks are small */
 };

@@ -19,6 +19,7 @@
 #include "agent/snapshot/past.h"
 #include "agent/snapshot/picture.h"
 #include "test/fakes/vheap.h"
+#include "unwind/jit/jit.h"
 #include "unwind/module/modules.h"
 #include "unwind/walk/starts.h"
 #include "unwind/name/symbols.h"
@@ -74,6 +75,21 @@ size_t ppa_symbols_demangle(const char *linker_name, char *buf, size_t cap)
 size_t ppa_symbols_fallback(const struct ppa_module *m, uintptr_t pc, char *buf, size_t cap)
 {
 	return (size_t)snprintf(buf, cap, "%s+%lx", m->path, (unsigned long)pc);
+}
+
+void ppa_jit_refresh(uint64_t max_age_ns)
+{
+	assert_int_equal(max_age_ns, 0);
+}
+
+/* One function of generated code, compiled twice. */
+bool ppa_jit_find(uintptr_t pc, char *buf, size_t cap, struct ppa_jit_words *out, uintptr_t *start)
+{
+	(void)buf;
+	(void)cap;
+	*start = pc & ~15UL;
+	*out = (struct ppa_jit_words){pc < 0x920 ? "JS:~gen" : "JS:*gen", "gen", "/gen.js", 7};
+	return pc >= 0x910 && pc < 0x930;
 }
 
 uintptr_t ppa_starts_find(uintptr_t pc)
@@ -168,8 +184,9 @@ static void allocators_are_cut_from_the_leaf(void **state)
 	DRAW(p, &now, PPA_FRAMES_CUT, 6, AGENT + 5, MALLOC, AGENT + 5, CALLER);
 	DRAW(p, &now, PPA_FRAMES_CUT, 7, AGENT + 5, AGENT + 9);
 	DRAW(p, &now, PPA_FRAMES_CUT, 8, 0x777);
+	DRAW(p, &now, PPA_FRAMES_CUT, 9, 0x911, 0x922, 0x777, CALLER);
 	s = finish(p);
-	assert_int_equal(s->nsamples, 8);
+	assert_int_equal(s->nsamples, 9);
 	assert_string_equal(shown(s, 0), "caller<main");
 	assert_string_equal(shown(s, 1), "caller<malloc<main");
 	assert_string_equal(shown(s, 2), "caller<f80<main");
@@ -178,6 +195,7 @@ static void allocators_are_cut_from_the_leaf(void **state)
 	assert_string_equal(shown(s, 5), "caller");
 	assert_string_equal(shown(s, 6), "[pprofagent]");
 	assert_string_equal(shown(s, 7), "[unknown code]");
+	assert_string_equal(shown(s, 8), "gen<gen<[unknown code]<caller");
 	ppa_snapshot_free(s);
 	assert_int_equal(fake_vheap_live, 0);
 }
