@@ -62,7 +62,7 @@ start() {
 	PID=$!
 	STARTED+=("$PID")
 	ADDR=
-	for ((i = 0; i < 200; i++)); do
+	for ((i = 0; i < 1200; i++)); do
 		[ -s "$TMP/addr" ] && ADDR=$(head -1 "$TMP/addr") && break
 		kill -0 "$PID" 2>/dev/null || break
 		sleep 0.05
@@ -92,10 +92,19 @@ has_timers() {
 	grep -q '^ID:' "/proc/$PID/timers" 2>/dev/null
 }
 
+# wait_for COMMAND...: until it succeeds, for at most a minute, which is patience with a busy machine and no verdict.
+wait_for() {
+	local i
+	for ((i = 0; i < 1200; i++)); do
+		"$@" && return
+		sleep 0.05
+	done
+	return 1
+}
+
 # profile_on [SECONDS]: profile at $HZ in the background, again and again until the victim is gone, and wait until the
 # first profile has armed its timers. Profiles are kept in $TMP/profile.N when complete.
 profile_on() {
-	local i
 	[ -n "$ADDR" ] || fail "the agent told no address: $(cat "$TMP/err")"
 	(
 		exec 9>&-
@@ -111,11 +120,7 @@ profile_on() {
 	) >/dev/null 2>&1 &
 	STARTED+=("$!")
 	disown "$!"
-	for ((i = 0; i < 100; i++)); do
-		has_timers && return
-		sleep 0.05
-	done
-	fail "no timer was armed within 5 s of asking for a profile: $(cat "$TMP/err")"
+	wait_for has_timers || fail "no timer was armed within a minute of asking for a profile: $(cat "$TMP/err")"
 }
 
 # The agent's own lines are its announcement and warnings.

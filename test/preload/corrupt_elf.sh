@@ -48,10 +48,7 @@ for kind in garbage empty truncated half headers symbols directory fifo; do
 	cp "$TMP/keep.so" "$TMP/lib.so"
 	[ "$kind" = garbage ] && bare "$VICTIMS/loadlib" "$TMP/lib.so"
 	start "$VICTIMS/loadlib" "$TMP/lib.so"
-	for ((i = 0; i < 100; i++)); do
-		grep -q loaded "$TMP/out" && break
-		sleep 0.02
-	done
+	wait_for grep -q loaded "$TMP/out"
 	destroy "$kind"
 	fetch '/debug/pprof/profile?seconds=1' -f -o "$TMP/p.pb.gz" --max-time 15 &
 	fetcher=$!

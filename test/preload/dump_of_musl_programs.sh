@@ -11,10 +11,7 @@ for flags in '-O0 -fno-omit-frame-pointer' '-O2 -fomit-frame-pointer'; do
 		fail "musl-gcc does not compile: $(head -5 "$TMP/gcc.log")"
 	start "$TMP/sleepers" still 60 0
 	[ -n "$ADDR" ] || fail "no address: $(cat "$TMP/err")"
-	for ((i = 0; i < 100; i++)); do
-		grep -q ready "$TMP/out" && break
-		sleep 0.05
-	done
+	wait_for grep -q ready "$TMP/out"
 	sleep 0.5
 	fetch '/debug/pprof/goroutine?debug=2' -f -o "$TMP/dump" || fail "no dump"
 	for way in poll nanosleep futex epoll sem clock select big cond read; do

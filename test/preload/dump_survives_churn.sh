@@ -18,11 +18,7 @@ dump_on() {
 		STARTED+=("$!")
 		disown "$!"
 	done
-	for ((i = 0; i < 100; i++)); do
-		[ -s "$TMP/dumps" ] && return
-		sleep 0.05
-	done
-	fail "no dump within 5 s: $(cat "$TMP/err")"
+	wait_for test -s "$TMP/dumps" || fail "no dump within a minute: $(cat "$TMP/err")"
 }
 
 dumped() {

@@ -9,10 +9,7 @@ WRAP=("$OUT/preload/forbid" 310)
 
 start "$VICTIMS/sleepers" still 60 1
 [ -n "$ADDR" ] || fail "no address: $(cat "$TMP/err")"
-for ((i = 0; i < 100; i++)); do
-	grep -q ready "$TMP/out" && break
-	sleep 0.05
-done
+wait_for grep -q ready "$TMP/out"
 sleep 0.3
 fetch '/debug/pprof/goroutine?debug=2' -f -o "$TMP/dump" || fail "no dump"
 for way in poll nanosleep futex epoll sem clock select big cond read; do

@@ -5,6 +5,10 @@
 # it alive, idle or while it is profiled.
 . test/lib.sh
 
+is_gone() {
+	! kill -0 "$PID" 2>/dev/null
+}
+
 # ends HOW: without a profile and with one.
 ends() {
 	local profiled
@@ -14,11 +18,7 @@ ends() {
 		start "$VICTIMS/lastthread" "$1"
 		[ "$profiled" = no ] || profile_on
 		open_gate
-		for ((i = 0; i < 100; i++)); do
-			kill -0 "$PID" 2>/dev/null || break
-			sleep 0.1
-		done
-		kill -0 "$PID" 2>/dev/null && fail "$1: 10 s after its last thread has ended it is still there"
+		wait_for is_gone || fail "$1: a minute after its last thread has ended it is still there"
 		finish
 		compare "lastthread $1, profiled: $profiled"
 	done

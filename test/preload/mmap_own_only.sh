@@ -15,10 +15,7 @@ only() {
 	start "$@" rss
 	[ -n "$ADDR" ] || fail "$what: the agent told no address: $(cat "$TMP/err")"
 	open_gate
-	for ((i = 0; i < 200; i++)); do
-		grep -q READY "$TMP/out" && break
-		sleep 0.05
-	done
+	wait_for grep -q READY "$TMP/out"
 	# The first word is a library that must be there.
 	grep -q "${what%% *}" "/proc/$PID/maps" || fail "$what is not loaded"
 	fetch /debug/pprof/mmap -f -o "$TMP/p.pb.gz" || fail "$what: no profile"

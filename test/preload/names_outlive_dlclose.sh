@@ -32,10 +32,7 @@ done
 
 AGENT_ENV=(PPROF_HEAP_RATE=1)
 start "$VICTIMS/unloader" "$TMP/one.so" "$TMP/two.so" "$TMP/three.so"
-for ((i = 0; i < 100; i++)); do
-	[ -s "$TMP/out" ] && break
-	sleep 0.05
-done
+wait_for test -s "$TMP/out"
 grep -q '^2 at the same address' "$TMP/out" || skip "the loader puts equal libraries at different addresses here: $(cat "$TMP/out")"
 for round in 1 2; do
 	fetch '/debug/pprof/heap?debug=1' >"$TMP/text" || fail "no profile"
@@ -53,11 +50,8 @@ finish
 
 # Without end.
 start "$VICTIMS/unloader" -300 "$TMP/one.so" "$TMP/two.so" "$TMP/three.so"
-for ((i = 0; i < 400; i++)); do
-	[ -s "$TMP/out" ] && break
-	sleep 0.05
-done
-grep -q 'same address' "$TMP/out" || fail "900 libraries took more than 20 s"
+wait_for test -s "$TMP/out"
+grep -q 'same address' "$TMP/out" || fail "900 libraries took more than a minute"
 fetch '/debug/pprof/heap?debug=1' >"$TMP/text" || fail "no profile"
 total=$(sed -n 's/^heap profile: .*\[\([0-9]*\): .*/\1/p' "$TMP/text")
 [ "$total" -ge 900 ] || fail "900 blocks were allocated, the profile has $total"

@@ -8,10 +8,7 @@ bare "$VICTIMS/limits" files
 start "$VICTIMS/limits" files
 profile_on
 open_gate
-for ((i = 0; i < 100; i++)); do
-	grep -q still "$TMP/out" && break
-	sleep 0.05
-done
+wait_for grep -q still "$TMP/out"
 grep -q '^files' "$TMP/out" || fail "the victim is stuck: $(cat "$TMP/out" "$TMP/err")"
 fetch /debug/pprof/cmdline -f -o /dev/null || fail "no new connection once the target has no descriptor left"
 open_gate

@@ -14,10 +14,7 @@ exec 8<>"$TMP/hold"
 python3 -c "$holder" <"$TMP/hold" >"$TMP/port" 8>&- &
 HOLDER=$!
 STARTED+=("$HOLDER")
-for ((i = 0; i < 200; i++)); do
-	[ -s "$TMP/port" ] && break
-	sleep 0.05
-done
+wait_for test -s "$TMP/port"
 PORT=$(cat "$TMP/port")
 
 bare "$VICTIMS/spin" 1 2500
@@ -37,17 +34,17 @@ sleep 0.5
 kill "$HOLDER"
 ADDR=127.0.0.1:$PORT
 
-# owner: the pid behind the port, by its index page or announcement; waits up to 5 s for one of $*.
+# owner: the pid behind the port, by its index page or announcement; waits up to 30 s for one of $*.
 await_owner() {
 	local i n
-	for ((i = 0; i < 100; i++)); do
+	for ((i = 0; i < 600; i++)); do
 		for n in "$@"; do
 			grep -q "^pprofagent: http://$ADDR/debug/pprof/ (pid " "$TMP/err.$n" &&
 				fetch /debug/pprof/cmdline -f -o /dev/null 2>/dev/null && OWNER=$n && return
 		done
 		sleep 0.05
 	done
-	fail "nobody took the port within 5 s: $(cat "$TMP/err.1" "$TMP/err.2")"
+	fail "nobody took the port within 30 s: $(cat "$TMP/err.1" "$TMP/err.2")"
 }
 await_owner 1 2
 other=$((3 - OWNER))

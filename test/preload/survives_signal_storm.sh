@@ -49,10 +49,7 @@ memory_is_flat() {
 start nice -n 5 "$STORM" "$SECONDS_LONG"
 [ -n "$ADDR" ] || fail "the agent told no address: $(cat "$TMP/err")"
 profile_all_along
-for ((i = 0; i < 100; i++)); do
-	has_timers && break
-	sleep 0.05
-done
+wait_for has_timers
 open_gate
 finish
 cat "$TMP/out" "$TMP/err" | note
