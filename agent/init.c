@@ -32,6 +32,7 @@
 #include "agent/profile/unloads.h"
 #include "agent/cpu/sampler.h"
 #include "agent/thread/created.h"
+#include "agent/thread/newborn.h"
 #include "agent/thread/threads.h"
 #include "http/server.h"
 #include "unwind/module/modules.h"
@@ -124,6 +125,7 @@ static void fork_child(void)
 	ppa_sampler_reset();
 	ppa_cpu_reset();
 	ppa_threads_scan_reset();
+	ppa_newborn_reset();
 	ppa_threads_reset(ppa_self.slot);
 	ppa_random_seed();
 	ppa_server_reset();

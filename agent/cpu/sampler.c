@@ -13,6 +13,7 @@
 #include "agent/snapshot/collect.h"
 #include "agent/cpu/cpu.h"
 #include "agent/cpu/session.h"
+#include "agent/thread/newborn.h"
 #include "agent/thread/threads.h"
 #include "agent/thread/timer.h"
 #include "unwind/module/modules.h"
@@ -156,7 +157,7 @@ int ppa_sampler_open(int hz, bool label_tid, struct ppa_session **out)
 
 uint64_t ppa_sampler_tick(void)
 {
-	uint64_t again = TICK_NS;
+	uint64_t again = TICK_NS, newborns;
 
 	if (!ppa_trylock(&sampler.lock))
 		return TICK_NS;
@@ -165,7 +166,10 @@ uint64_t ppa_sampler_tick(void)
 	if (sampler.signal_generation != ppa_signal_generation() ||
 	    ppa_sys_clock_ns(CLOCK_MONOTONIC) >= sampler.next_scan_ns)
 		scan(false);
-	if (ppa_cpu_is_behind())
+	newborns = ppa_newborn_tick(ppa_threads_period());
+	if (newborns < again)
+		again = newborns;
+	if (ppa_cpu_is_behind() && again > HURRY_NS)
 		again = HURRY_NS;
 	ppa_unlock(&sampler.lock);
 	return again;

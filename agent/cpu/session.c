@@ -151,12 +151,18 @@ void ppa_session_account(struct ppa_session *s, enum ppa_marker leaf, uintptr_t 
 	a[i].balance_ns += rest_ns;
 }
 
-static void add_exit(struct ppa_session *s, const struct ppa_record *r, struct ppa_session_thread *t)
+/* A thread that was never met before leaves nothing but its rest: most of those that live for microseconds. */
+static void take_exit(struct ppa_session *s, const struct ppa_record *r)
 {
-	int64_t rest = (int64_t)(r->weight_ns - t->start_cpu_ns) - (int64_t)t->offered_ns;
+	struct ppa_session_thread *t = s->threads_cap ? &s->threads[place(s, r->thread_key)] : NULL;
+	uint32_t label = ppa_labels_intern(&s->labels, r->thread_name);
+	int64_t rest = (int64_t)r->weight_ns;
 
-	t->ended = true;
-	ppa_session_account(s, PPA_MARKER_EXIT, r->start_routine, t->label, rest);
+	if (t && t->key) {
+		rest -= (int64_t)(t->start_cpu_ns + t->offered_ns);
+		t->ended = true;
+	}
+	ppa_session_account(s, PPA_MARKER_EXIT, r->start_routine, label, rest);
 }
 
 void ppa_session_take(struct ppa_session *s, const struct ppa_record *r, const uintptr_t *pcs)
@@ -168,17 +174,17 @@ void ppa_session_take(struct ppa_session *s, const struct ppa_record *r, const u
 
 	if (r->time_ns < s->begin_ns || (s->end_ns && r->time_ns >= s->end_ns))
 		return;
+	if (r->kind == PPA_RECORD_EXIT) {
+		take_exit(s, r);
+		return;
+	}
 	t = ppa_session_thread(s, r->thread_key);
 	if (!t) {
-		s->failed_ns += r->kind == PPA_RECORD_EXIT ? 0 : r->weight_ns;
+		s->failed_ns += r->weight_ns;
 		return;
 	}
 	t->tid = r->tid;
 	t->label = ppa_labels_intern(&s->labels, r->thread_name);
-	if (r->kind == PPA_RECORD_EXIT) {
-		add_exit(s, r, t);
-		return;
-	}
 	s->offered_ns += r->weight_ns;
 	n = thin(s, t, r->weight_ns);
 	if (!n)

@@ -11,6 +11,7 @@
 #include "agent/base/self.h"
 #include "agent/base/sys.h"
 #include "agent/cpu/cpu.h"
+#include "agent/thread/newborn.h"
 #include "agent/thread/timer.h"
 
 enum { PAGE = 4096 };
@@ -91,6 +92,7 @@ struct ppa_thread *ppa_threads_reserve(void)
 	t->creator_tid = 0;
 	t->asleep_since_ns = 0;
 	t->timer_id = -1;
+	t->first_period_ns = 0;
 	atomic_store_explicit(&t->period_ns, 0, memory_order_relaxed);
 	atomic_store_explicit(&t->in_fork, false, memory_order_relaxed);
 	atomic_store_explicit(&t->parked.seq, 0, memory_order_relaxed);
@@ -151,6 +153,9 @@ static void follow_period(struct ppa_thread *t)
 
 void ppa_threads_enter(struct ppa_thread *t, uintptr_t frame)
 {
+	uint64_t period_ns = ppa_threads_period();
+	bool may_wait = period_ns && ppa_newborn_may_wait(t, period_ns);
+
 	/* The page of our first frame is the top of what can be vouched for. Half the size asked for leaves room for
 	 * static TLS, which glibc takes from the stack, and for guard pages; a stack pointer below that is looked at
 	 * with the careful means for unknown stacks. */
@@ -160,7 +165,7 @@ void ppa_threads_enter(struct ppa_thread *t, uintptr_t frame)
 	atomic_store_explicit(&t->tid, ppa_sys_gettid(), memory_order_relaxed);
 	/* The fields above are complete once LIVE is seen. */
 	atomic_store(&t->state, PPA_THREAD_LIVE);
-	if (atomic_load(&table.period_ns))
+	if (atomic_load(&table.period_ns) && !may_wait)
 		follow_period(t);
 }
 

@@ -79,6 +79,8 @@ struct ppa_thread {
 	int timer_id; /* kernel id, -1 none */
 	unsigned signal_generation;
 	_Atomic uint64_t period_ns; /* of the armed timer; read by the handler */
+	uint64_t first_ns;	    /* on the thread's CPU clock, when the timer is to fire first; see newborn.h */
+	uint64_t first_period_ns;   /* drawn for this period; 0: not drawn */
 	bool timer_failed;
 
 	/* owned by the thread; read by anyone */

@@ -69,7 +69,8 @@ static int create(struct ppa_thread *t)
 static void arm(struct ppa_thread *t, uint64_t period_ns)
 {
 	struct itimerspec its;
-	uint64_t first = 1 + ppa_random_below(period_ns);
+	bool is_drawn = t->first_period_ns == period_ns;
+	uint64_t first = is_drawn ? t->first_ns : 1 + ppa_random_below(period_ns);
 
 	its.it_interval.tv_sec = (time_t)(period_ns / 1000000000ULL);
 	its.it_interval.tv_nsec = (long)(period_ns % 1000000000ULL);
@@ -77,7 +78,8 @@ static void arm(struct ppa_thread *t, uint64_t period_ns)
 	its.it_value.tv_nsec = (long)(first % 1000000000ULL);
 	/* Before the timer can fire: the handler weighs with it. */
 	atomic_store_explicit(&t->period_ns, period_ns, memory_order_relaxed);
-	ppa_syscall(SYS_timer_settime, t->timer_id, 0, (long)&its, 0, 0, 0);
+	t->first_period_ns = 0;
+	ppa_syscall(SYS_timer_settime, t->timer_id, is_drawn ? TIMER_ABSTIME : 0, (long)&its, 0, 0, 0);
 }
 
 void ppa_timer_delete(struct ppa_thread *t)

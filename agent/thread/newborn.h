@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * When a new thread gets its timer. The moment of its first sample, on its own CPU clock, is drawn at birth, uniformly
+ * from the first period; whoever creates the timer later sets it for that very moment. So a program that creates threads
+ * by the thousand a second need not pay three system calls for each: one whose moment lies beyond two of the sampler's
+ * rounds goes without until the next round, and most are gone by then. What they would have been sampled for is
+ * unchanged; a sampler held up fires late, with the periods in between as weight.
+ *
+ * At fewer births than the sampler's rounds cost, and at periods too short for rounds, everyone creates its timer at
+ * once. */
+#ifndef PPA_THREAD_NEWBORN_H
+#define PPA_THREAD_NEWBORN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/base/attr.h"
+
+struct ppa_thread;
+
+/* Draw t's first moment for that period. May its timer wait? By t itself before it is LIVE. Context: any. */
+bool ppa_newborn_may_wait(struct ppa_thread *t, uint64_t period_ns) PPA_CTX_ANY;
+
+/* Give their timers to those that went without, and decide whether others may. Returns in how many nanoseconds to come
+ * again at the latest, UINT64_MAX if that is all the same. Context: server, under the lock of ppa_threads_scan. */
+uint64_t ppa_newborn_tick(uint64_t period_ns) PPA_CTX_SERVER;
+
+/* Context: child. */
+void ppa_newborn_reset(void) PPA_CTX_CHILD;
+
+#endif
