@@ -21,7 +21,7 @@ static SLOW int wait_at(pthread_barrier_t *b, uintptr_t caller)
 	PPA_WAIT_MAY_UNWIND();
 	if (ppa_self.is_ours)
 		return real->barrier_wait(b);
-	ppa_wait_begin(&w, NULL);
+	ppa_wait_begin(&w, NULL, PPA_PARKED_BARRIER, b);
 	ppa_parked_enter(PPA_PARKED_BARRIER, b, w.begin_ns);
 	rc = real->barrier_wait(b);
 	ppa_parked_leave();

@@ -30,7 +30,7 @@ static SLOW int lock_busy(mtx_t *m, uintptr_t caller)
 	PPA_WAIT_MAY_UNWIND();
 	if (ppa_self.is_ours)
 		return real->mtx_lock(m);
-	ppa_wait_begin(&w, m);
+	ppa_wait_begin(&w, m, PPA_PARKED_MUTEX, m);
 	ppa_parked_enter(PPA_PARKED_MUTEX, m, w.begin_ns);
 	rc = real->mtx_lock(m);
 	ppa_parked_leave();
@@ -58,7 +58,7 @@ static SLOW int timedlock_busy(mtx_t *m, const struct timespec *at, uintptr_t ca
 	PPA_WAIT_MAY_UNWIND();
 	if (ppa_self.is_ours)
 		return real->mtx_timedlock(m, at);
-	ppa_wait_begin(&w, m);
+	ppa_wait_begin(&w, m, PPA_PARKED_MUTEX, m);
 	ppa_parked_enter(PPA_PARKED_MUTEX, m, w.begin_ns);
 	rc = real->mtx_timedlock(m, at);
 	ppa_parked_leave();
@@ -115,7 +115,7 @@ static SLOW int wait_on(cnd_t *c, mtx_t *m, uintptr_t caller)
 	if (ppa_self.is_ours)
 		return real->cnd_wait(c, m);
 	give_away(m, (uintptr_t)real->cnd_wait, caller);
-	ppa_wait_begin(&w, NULL);
+	ppa_wait_begin(&w, NULL, PPA_PARKED_CONDITION, c);
 	ppa_parked_enter(PPA_PARKED_CONDITION, c, w.begin_ns);
 	rc = real->cnd_wait(c, m);
 	ppa_parked_leave();
@@ -140,7 +140,7 @@ static SLOW int timedwait_on(cnd_t *c, mtx_t *m, const struct timespec *at, uint
 	if (ppa_self.is_ours)
 		return real->cnd_timedwait(c, m, at);
 	give_away(m, (uintptr_t)real->cnd_timedwait, caller);
-	ppa_wait_begin(&w, NULL);
+	ppa_wait_begin(&w, NULL, PPA_PARKED_CONDITION, c);
 	ppa_parked_enter(PPA_PARKED_CONDITION, c, w.begin_ns);
 	rc = real->cnd_timedwait(c, m, at);
 	ppa_parked_leave();

@@ -50,7 +50,7 @@ static SLOW int wait_on(pthread_cond_t *c, pthread_mutex_t *m, uintptr_t caller)
 	if (ppa_self.is_ours)
 		return real->cond_wait(c, m);
 	give_away(m, (uintptr_t)real->cond_wait, caller);
-	ppa_wait_begin(&w, NULL);
+	ppa_wait_begin(&w, NULL, PPA_PARKED_CONDITION, c);
 	ppa_parked_enter(PPA_PARKED_CONDITION, c, w.begin_ns);
 	rc = real->cond_wait(c, m);
 	ppa_parked_leave();
@@ -75,7 +75,7 @@ static SLOW int timedwait_on(pthread_cond_t *c, pthread_mutex_t *m, const struct
 	if (ppa_self.is_ours)
 		return real->cond_timedwait(c, m, at);
 	give_away(m, (uintptr_t)real->cond_timedwait, caller);
-	ppa_wait_begin(&w, NULL);
+	ppa_wait_begin(&w, NULL, PPA_PARKED_CONDITION, c);
 	ppa_parked_enter(PPA_PARKED_CONDITION, c, w.begin_ns);
 	rc = real->cond_timedwait(c, m, at);
 	ppa_parked_leave();
@@ -102,7 +102,7 @@ static SLOW int clockwait_on(pthread_cond_t *c, pthread_mutex_t *m, clockid_t cl
 	if (ppa_self.is_ours)
 		return real->cond_clockwait(c, m, clock, at);
 	give_away(m, (uintptr_t)real->cond_clockwait, caller);
-	ppa_wait_begin(&w, NULL);
+	ppa_wait_begin(&w, NULL, PPA_PARKED_CONDITION, c);
 	ppa_parked_enter(PPA_PARKED_CONDITION, c, w.begin_ns);
 	rc = real->cond_clockwait(c, m, clock, at);
 	ppa_parked_leave();

@@ -17,6 +17,7 @@
 #include "agent/hook/syscall_x86_64.h"
 #include "agent/lock/contention.h"
 #include "agent/thread/parked.h"
+#include "agent/trace/trace.h"
 
 /* Not in every kernel's headers. */
 enum { LOCK_PI2 = 13 };
@@ -62,6 +63,23 @@ static bool waits(long nr, long op)
 	}
 }
 
+static bool wakes(long nr, long op)
+{
+	if (nr != SYS_futex)
+		return false;
+	switch (op & FUTEX_CMD_MASK) {
+	case FUTEX_WAKE:
+	case FUTEX_WAKE_BITSET:
+	case FUTEX_WAKE_OP:
+	case FUTEX_REQUEUE:
+	case FUTEX_CMP_REQUEUE:
+	case FUTEX_UNLOCK_PI:
+		return true;
+	default:
+		return false;
+	}
+}
+
 static enum ppa_wait_outcome outcome_of(long r)
 {
 	if (r >= 0)
@@ -79,9 +97,12 @@ long ppa_hook_futex(long nr, long a, long b, long c, long d, long e, long f)
 	long r;
 
 	PPA_WAIT_MAY_UNWIND();
+	if (ppa_unlikely(ppa_trace_is_watched((const void *)a)) && wakes(nr, b))
+		ppa_trace_wake((const void *)a, c != 1, (uintptr_t)ppa_real_syscall,
+			       (uintptr_t)__builtin_return_address(0));
 	if (!waits(nr, b) || !ppa_contention_is_on() || ppa_self.is_ours)
 		return ppa_real_syscall(nr, a, b, c, d, e, f);
-	ppa_wait_begin(&w, NULL);
+	ppa_wait_begin(&w, NULL, PPA_PARKED_FUTEX, (const void *)a);
 	ppa_parked_enter(PPA_PARKED_FUTEX, (const void *)a, w.begin_ns);
 	r = ppa_real_syscall(nr, a, b, c, d, e, f);
 	ppa_parked_leave();

@@ -36,7 +36,7 @@ static SLOW int wait_join(pthread_t t, void **result, uintptr_t caller)
 	PPA_WAIT_MAY_UNWIND();
 	if (ppa_self.is_ours)
 		return real->join(t, result);
-	ppa_wait_begin(&w, NULL);
+	ppa_wait_begin(&w, NULL, PPA_PARKED_JOIN, object_of((uintptr_t)t));
 	ppa_parked_enter(PPA_PARKED_JOIN, object_of((uintptr_t)t), w.begin_ns);
 	rc = real->join(t, result);
 	ppa_parked_leave();
@@ -60,7 +60,7 @@ static SLOW int wait_timedjoin(pthread_t t, void **result, const struct timespec
 	PPA_WAIT_MAY_UNWIND();
 	if (ppa_self.is_ours)
 		return real->timedjoin(t, result, at);
-	ppa_wait_begin(&w, NULL);
+	ppa_wait_begin(&w, NULL, PPA_PARKED_JOIN, object_of((uintptr_t)t));
 	ppa_parked_enter(PPA_PARKED_JOIN, object_of((uintptr_t)t), w.begin_ns);
 	rc = real->timedjoin(t, result, at);
 	ppa_parked_leave();
@@ -84,7 +84,7 @@ static SLOW int wait_clockjoin(pthread_t t, void **result, clockid_t clock, cons
 	PPA_WAIT_MAY_UNWIND();
 	if (ppa_self.is_ours)
 		return real->clockjoin(t, result, clock, at);
-	ppa_wait_begin(&w, NULL);
+	ppa_wait_begin(&w, NULL, PPA_PARKED_JOIN, object_of((uintptr_t)t));
 	ppa_parked_enter(PPA_PARKED_JOIN, object_of((uintptr_t)t), w.begin_ns);
 	rc = real->clockjoin(t, result, clock, at);
 	ppa_parked_leave();
@@ -108,7 +108,7 @@ static SLOW int wait_thrd(thrd_t t, int *result, uintptr_t caller)
 	PPA_WAIT_MAY_UNWIND();
 	if (ppa_self.is_ours)
 		return real->thrd_join(t, result);
-	ppa_wait_begin(&w, NULL);
+	ppa_wait_begin(&w, NULL, PPA_PARKED_JOIN, object_of((uintptr_t)t));
 	ppa_parked_enter(PPA_PARKED_JOIN, object_of((uintptr_t)t), w.begin_ns);
 	rc = real->thrd_join(t, result);
 	ppa_parked_leave();

@@ -40,9 +40,12 @@ static const struct entry {
 	ENTRY(rwlock_timedwrlock, "pthread_rwlock_timedwrlock"),
 	ENTRY(rwlock_clockwrlock, "pthread_rwlock_clockwrlock"),
 	ENTRY(rwlock_unlock, "pthread_rwlock_unlock"),
+	ENTRY(cond_signal, "pthread_cond_signal"),
+	ENTRY(cond_broadcast, "pthread_cond_broadcast"),
 	ENTRY(cond_wait, "pthread_cond_wait"),
 	ENTRY(cond_timedwait, "pthread_cond_timedwait"),
 	ENTRY(cond_clockwait, "pthread_cond_clockwait"),
+	ENTRY(sem_post, "sem_post"),
 	ENTRY(sem_wait, "sem_wait"),
 	ENTRY(sem_timedwait, "sem_timedwait"),
 	ENTRY(sem_clockwait, "sem_clockwait"),
@@ -58,6 +61,8 @@ static const struct entry {
 	ENTRY(mtx_trylock, "mtx_trylock"),
 	ENTRY(mtx_timedlock, "mtx_timedlock"),
 	ENTRY(mtx_unlock, "mtx_unlock"),
+	ENTRY(cnd_signal, "cnd_signal"),
+	ENTRY(cnd_broadcast, "cnd_broadcast"),
 	ENTRY(cnd_wait, "cnd_wait"),
 	ENTRY(cnd_timedwait, "cnd_timedwait"),
 	ENTRY(thrd_join, "thrd_join"),
@@ -158,6 +163,12 @@ static int no_mtx_timed(mtx_t *m, const struct timespec *at)
 	return thrd_error;
 }
 
+static int no_cnd_wake(cnd_t *c)
+{
+	(void)c;
+	return thrd_error;
+}
+
 static int no_cnd(cnd_t *c, mtx_t *m)
 {
 	(void)c, (void)m;
@@ -190,6 +201,8 @@ static void emulate(struct ppa_lock_real *t)
 	INSTEAD(mtx_trylock, no_mtx);
 	INSTEAD(mtx_unlock, no_mtx);
 	INSTEAD(mtx_timedlock, no_mtx_timed);
+	INSTEAD(cnd_signal, no_cnd_wake);
+	INSTEAD(cnd_broadcast, no_cnd_wake);
 	INSTEAD(cnd_wait, no_cnd);
 	INSTEAD(cnd_timedwait, no_cnd_timed);
 	INSTEAD(thrd_join, no_thrd_join);

@@ -35,10 +35,13 @@ struct ppa_lock_real {
 	int (*rwlock_clockwrlock)(pthread_rwlock_t *, clockid_t, const struct timespec *);
 	int (*rwlock_unlock)(pthread_rwlock_t *);
 
+	int (*cond_signal)(pthread_cond_t *);
+	int (*cond_broadcast)(pthread_cond_t *);
 	int (*cond_wait)(pthread_cond_t *, pthread_mutex_t *);
 	int (*cond_timedwait)(pthread_cond_t *, pthread_mutex_t *, const struct timespec *);
 	int (*cond_clockwait)(pthread_cond_t *, pthread_mutex_t *, clockid_t, const struct timespec *);
 
+	int (*sem_post)(sem_t *);
 	int (*sem_wait)(sem_t *);
 	int (*sem_timedwait)(sem_t *, const struct timespec *);
 	int (*sem_clockwait)(sem_t *, clockid_t, const struct timespec *);
@@ -57,6 +60,8 @@ struct ppa_lock_real {
 	int (*mtx_trylock)(mtx_t *);
 	int (*mtx_timedlock)(mtx_t *, const struct timespec *);
 	int (*mtx_unlock)(mtx_t *);
+	int (*cnd_signal)(cnd_t *);
+	int (*cnd_broadcast)(cnd_t *);
 	int (*cnd_wait)(cnd_t *, mtx_t *);
 	int (*cnd_timedwait)(cnd_t *, mtx_t *, const struct timespec *);
 	int (*thrd_join)(thrd_t, int *);

@@ -60,7 +60,7 @@ static SLOW int lock_taken(pthread_mutex_t *m, uintptr_t caller)
 	err = real->mutex_trylock(m);
 	if (err != EBUSY)
 		return err;
-	ppa_wait_begin(&w, m);
+	ppa_wait_begin(&w, m, PPA_PARKED_MUTEX, m);
 	ppa_parked_enter(PPA_PARKED_MUTEX, m, w.begin_ns);
 	err = real->mutex_lock(m);
 	ppa_parked_leave();
@@ -93,7 +93,7 @@ static SLOW int timedlock_taken(pthread_mutex_t *m, const struct timespec *at, u
 	err = real->mutex_trylock(m);
 	if (err != EBUSY)
 		return err;
-	ppa_wait_begin(&w, m);
+	ppa_wait_begin(&w, m, PPA_PARKED_MUTEX, m);
 	ppa_parked_enter(PPA_PARKED_MUTEX, m, w.begin_ns);
 	err = real->mutex_timedlock(m, at);
 	ppa_parked_leave();
@@ -121,7 +121,7 @@ static SLOW int clocklock_taken(pthread_mutex_t *m, clockid_t clock, const struc
 	err = real->mutex_trylock(m);
 	if (err != EBUSY)
 		return err;
-	ppa_wait_begin(&w, m);
+	ppa_wait_begin(&w, m, PPA_PARKED_MUTEX, m);
 	ppa_parked_enter(PPA_PARKED_MUTEX, m, w.begin_ns);
 	err = real->mutex_clocklock(m, clock, at);
 	ppa_parked_leave();

@@ -41,7 +41,7 @@ static SLOW int rdlock_busy(pthread_rwlock_t *l, uintptr_t caller)
 	PPA_WAIT_MAY_UNWIND();
 	if (ppa_self.is_ours)
 		return real->rwlock_rdlock(l);
-	ppa_wait_begin(&w, l);
+	ppa_wait_begin(&w, l, PPA_PARKED_RWLOCK_READ, l);
 	ppa_parked_enter(PPA_PARKED_RWLOCK_READ, l, w.begin_ns);
 	rc = real->rwlock_rdlock(l);
 	ppa_parked_leave();
@@ -65,7 +65,7 @@ static SLOW int timedrdlock_busy(pthread_rwlock_t *l, const struct timespec *at,
 	PPA_WAIT_MAY_UNWIND();
 	if (ppa_self.is_ours)
 		return real->rwlock_timedrdlock(l, at);
-	ppa_wait_begin(&w, l);
+	ppa_wait_begin(&w, l, PPA_PARKED_RWLOCK_READ, l);
 	ppa_parked_enter(PPA_PARKED_RWLOCK_READ, l, w.begin_ns);
 	rc = real->rwlock_timedrdlock(l, at);
 	ppa_parked_leave();
@@ -93,7 +93,7 @@ static SLOW int clockrdlock_busy(pthread_rwlock_t *l, clockid_t clock, const str
 	PPA_WAIT_MAY_UNWIND();
 	if (ppa_self.is_ours)
 		return real->rwlock_clockrdlock(l, clock, at);
-	ppa_wait_begin(&w, l);
+	ppa_wait_begin(&w, l, PPA_PARKED_RWLOCK_READ, l);
 	ppa_parked_enter(PPA_PARKED_RWLOCK_READ, l, w.begin_ns);
 	rc = real->rwlock_clockrdlock(l, clock, at);
 	ppa_parked_leave();
@@ -124,7 +124,7 @@ static SLOW int wrlock_busy(pthread_rwlock_t *l, uintptr_t caller)
 	PPA_WAIT_MAY_UNWIND();
 	if (ppa_self.is_ours)
 		return real->rwlock_wrlock(l);
-	ppa_wait_begin(&w, l);
+	ppa_wait_begin(&w, l, PPA_PARKED_RWLOCK_WRITE, l);
 	ppa_parked_enter(PPA_PARKED_RWLOCK_WRITE, l, w.begin_ns);
 	rc = real->rwlock_wrlock(l);
 	ppa_parked_leave();
@@ -148,7 +148,7 @@ static SLOW int timedwrlock_busy(pthread_rwlock_t *l, const struct timespec *at,
 	PPA_WAIT_MAY_UNWIND();
 	if (ppa_self.is_ours)
 		return real->rwlock_timedwrlock(l, at);
-	ppa_wait_begin(&w, l);
+	ppa_wait_begin(&w, l, PPA_PARKED_RWLOCK_WRITE, l);
 	ppa_parked_enter(PPA_PARKED_RWLOCK_WRITE, l, w.begin_ns);
 	rc = real->rwlock_timedwrlock(l, at);
 	ppa_parked_leave();
@@ -176,7 +176,7 @@ static SLOW int clockwrlock_busy(pthread_rwlock_t *l, clockid_t clock, const str
 	PPA_WAIT_MAY_UNWIND();
 	if (ppa_self.is_ours)
 		return real->rwlock_clockwrlock(l, clock, at);
-	ppa_wait_begin(&w, l);
+	ppa_wait_begin(&w, l, PPA_PARKED_RWLOCK_WRITE, l);
 	ppa_parked_enter(PPA_PARKED_RWLOCK_WRITE, l, w.begin_ns);
 	rc = real->rwlock_clockwrlock(l, clock, at);
 	ppa_parked_leave();

@@ -38,7 +38,7 @@ static SLOW int wait_empty(sem_t *s, uintptr_t caller)
 	PPA_WAIT_MAY_UNWIND();
 	if (ppa_self.is_ours)
 		return real->sem_wait(s);
-	ppa_wait_begin(&w, NULL);
+	ppa_wait_begin(&w, NULL, PPA_PARKED_SEMAPHORE, s);
 	ppa_parked_enter(PPA_PARKED_SEMAPHORE, s, w.begin_ns);
 	rc = real->sem_wait(s);
 	ppa_parked_leave();
@@ -62,7 +62,7 @@ static SLOW int timedwait_empty(sem_t *s, const struct timespec *at, uintptr_t c
 	PPA_WAIT_MAY_UNWIND();
 	if (ppa_self.is_ours)
 		return real->sem_timedwait(s, at);
-	ppa_wait_begin(&w, NULL);
+	ppa_wait_begin(&w, NULL, PPA_PARKED_SEMAPHORE, s);
 	ppa_parked_enter(PPA_PARKED_SEMAPHORE, s, w.begin_ns);
 	rc = real->sem_timedwait(s, at);
 	ppa_parked_leave();
@@ -86,7 +86,7 @@ static SLOW int clockwait_empty(sem_t *s, clockid_t clock, const struct timespec
 	PPA_WAIT_MAY_UNWIND();
 	if (ppa_self.is_ours)
 		return real->sem_clockwait(s, clock, at);
-	ppa_wait_begin(&w, NULL);
+	ppa_wait_begin(&w, NULL, PPA_PARKED_SEMAPHORE, s);
 	ppa_parked_enter(PPA_PARKED_SEMAPHORE, s, w.begin_ns);
 	rc = real->sem_clockwait(s, clock, at);
 	ppa_parked_leave();

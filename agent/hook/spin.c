@@ -23,7 +23,7 @@ static SLOW int lock_busy(pthread_spinlock_t *l, uintptr_t caller)
 	PPA_WAIT_MAY_UNWIND();
 	if (ppa_self.is_ours)
 		return real->spin_lock(l);
-	ppa_wait_begin(&w, (const void *)l);
+	ppa_wait_begin(&w, (const void *)l, PPA_PARKED_SPIN, (const void *)l);
 	ppa_parked_enter(PPA_PARKED_SPIN, (const void *)l, w.begin_ns);
 	rc = real->spin_lock(l);
 	ppa_parked_leave();

@@ -11,19 +11,37 @@
 
 #include "agent/base/real.h"
 #include "agent/base/self.h"
+#include "agent/base/sys.h"
 #include "agent/thread/created.h"
 #include "agent/thread/threads.h"
+#include "agent/trace/trace.h"
+
+static void enter(struct ppa_thread *t, uintptr_t frame)
+{
+	ppa_self.slot = t;
+	ppa_threads_enter(t, frame);
+	if (ppa_unlikely(ppa_trace_is_on()))
+		ppa_trace_thread_begins();
+}
+
+static void leave(void)
+{
+	struct ppa_thread *t = ppa_self.slot;
+
+	if (ppa_unlikely(ppa_trace_is_on()))
+		ppa_trace_thread_ends();
+	ppa_self.slot = NULL;
+	ppa_threads_leave(t);
+}
 
 static void *thread_main(void *p)
 {
 	struct ppa_thread *t = p;
 	void *ret;
 
-	ppa_self.slot = t;
-	ppa_threads_enter(t, (uintptr_t)__builtin_frame_address(0));
+	enter(t, (uintptr_t)__builtin_frame_address(0));
 	ret = t->fn(t->arg);
-	ppa_threads_leave(ppa_self.slot);
-	ppa_self.slot = NULL;
+	leave();
 	return ret;
 }
 
@@ -33,11 +51,9 @@ static int c11_main(void *p)
 	struct ppa_thread *t = p;
 	int ret;
 
-	ppa_self.slot = t;
-	ppa_threads_enter(t, (uintptr_t)__builtin_frame_address(0));
+	enter(t, (uintptr_t)__builtin_frame_address(0));
 	ret = ((int (*)(void *))(uintptr_t)t->fn)(t->arg);
-	ppa_threads_leave(ppa_self.slot);
-	ppa_self.slot = NULL;
+	leave();
 	return ret;
 }
 
@@ -57,11 +73,36 @@ static size_t stack_bytes_of(const pthread_attr_t *attr)
 	return bytes;
 }
 
+/* What a trace says of a birth: known only before, said only if there was one. */
+struct birth {
+	uint64_t key, at_ns; /* at_ns 0: no trace is recorded */
+	const struct ppa_site *site;
+};
+
+static struct birth before_birth(const struct ppa_thread *t, const struct ppa_site *site)
+{
+	struct birth b = {0, 0, site};
+
+	if (ppa_unlikely(ppa_trace_is_on())) {
+		b.key = ppa_threads_key(ppa_threads_index(t),
+					atomic_load_explicit(&t->generation, memory_order_relaxed));
+		b.at_ns = ppa_sys_clock_ns(CLOCK_MONOTONIC);
+	}
+	return b;
+}
+
+static void after_birth(const struct birth *b)
+{
+	if (ppa_unlikely(b->at_ns != 0))
+		ppa_trace_created(b->key, b->at_ns, b->site);
+}
+
 PPA_EXPORT int pthread_create(pthread_t *restrict thread, const pthread_attr_t *restrict attr, void *(*fn)(void *),
 			      void *restrict arg)
 {
 	struct ppa_thread *t = ppa_threads_reserve();
 	struct ppa_site *site;
+	struct birth birth;
 	int err;
 
 	if (ppa_likely(!t))
@@ -70,20 +111,20 @@ PPA_EXPORT int pthread_create(pthread_t *restrict thread, const pthread_attr_t *
 	t->arg = arg;
 	t->stack_bytes = stack_bytes_of(attr);
 	site = ppa_created_by_caller(t, (uintptr_t)__builtin_return_address(0));
+	birth = before_birth(t, site);
 	err = ppa_real()->pthread_create(thread, attr, thread_main, t);
-	if (err)
+	if (err) {
 		ppa_threads_unreserve(t);
-	else
+	} else {
 		ppa_created_count(site);
+		after_birth(&birth);
+	}
 	return err;
 }
 
 PPA_EXPORT void pthread_exit(void *ret)
 {
-	struct ppa_thread *t = ppa_self.slot;
-
-	ppa_self.slot = NULL;
-	ppa_threads_leave(t);
+	leave();
 	ppa_real()->pthread_exit(ret);
 }
 
@@ -92,6 +133,7 @@ PPA_EXPORT int thrd_create(thrd_t *thread, thrd_start_t fn, void *arg)
 {
 	struct ppa_thread *t;
 	struct ppa_site *site;
+	struct birth birth;
 	int err;
 
 	if (ppa_unlikely(!ppa_real()->thrd_create))
@@ -103,20 +145,20 @@ PPA_EXPORT int thrd_create(thrd_t *thread, thrd_start_t fn, void *arg)
 	t->arg = arg;
 	t->stack_bytes = stack_bytes_of(NULL);
 	site = ppa_created_by_caller(t, (uintptr_t)__builtin_return_address(0));
+	birth = before_birth(t, site);
 	err = ppa_real()->thrd_create(thread, c11_main, t);
-	if (err)
+	if (err) {
 		ppa_threads_unreserve(t);
-	else
+	} else {
 		ppa_created_count(site);
+		after_birth(&birth);
+	}
 	return err;
 }
 
 PPA_EXPORT void thrd_exit(int ret)
 {
-	struct ppa_thread *t = ppa_self.slot;
-
-	ppa_self.slot = NULL;
-	ppa_threads_leave(t);
+	leave();
 	if (ppa_real()->thrd_exit)
 		ppa_real()->thrd_exit(ret);
 	ppa_real()->pthread_exit((void *)(intptr_t)ret);

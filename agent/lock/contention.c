@@ -13,6 +13,7 @@
 #include "agent/profile/marker.h"
 #include "agent/profile/random.h"
 #include "agent/thread/stack_here.h"
+#include "agent/trace/trace.h"
 
 enum { CONTENTIONS, DELAY };
 enum { FRACTION_BITS = 12, UNIT_BITS = 4, SCALE_MAX = UINT16_MAX };
@@ -25,7 +26,7 @@ static struct {
 	_Atomic uint64_t mutex_fraction;
 	uint64_t epoch_ns;	      /* set once */
 	void (*turns[2])(bool is_on); /* set in constructors */
-	_Atomic bool is_ready, wants_io;
+	_Atomic bool is_ready, wants_io, is_traced;
 } contention;
 
 PPA_CTX_MALLOC static ppa_stamp stamp_of(uint64_t ns)
@@ -44,21 +45,6 @@ PPA_CTX_MALLOC static void charge(struct ppa_site *s, uint64_t contentions, uint
 {
 	ppa_site_add(s, CONTENTIONS, contentions);
 	ppa_site_add(s, DELAY, ns);
-}
-
-PPA_CTX_MALLOC static struct ppa_site *find_site(struct ppa_sites *table, uintptr_t function, bool is_io,
-						 uintptr_t caller)
-{
-	struct ppa_stack_here stack;
-	struct ppa_site *s;
-
-	ppa_stack_take(caller, &stack);
-	ppa_stack_add_leaf(&stack, function);
-	if (is_io)
-		ppa_stack_add_leaf(&stack, ppa_marker_address(PPA_MARKER_IO));
-	s = ppa_sites_find(table, stack.pcs, stack.npcs, stack.origin, 0);
-	ppa_stack_drop(&stack);
-	return s;
 }
 
 /* How much an event of the mutex profile counts; 0: it is not kept. */
@@ -93,21 +79,54 @@ PPA_CTX_MALLOC static void charge_debt(const struct ppa_debt *d)
 	}
 }
 
-PPA_CTX_MALLOC static void charge_waiter(uint64_t ns, uintptr_t function, bool is_io, uintptr_t caller)
+/* What block keeps of a wait of ns: contentions 0 is nothing. */
+struct kept {
+	uint64_t contentions, ns;
+};
+
+PPA_CTX_MALLOC static struct kept draw_block(uint64_t ns, bool is_io)
 {
 	uint64_t rate = atomic_load_explicit(&contention.block_rate, memory_order_relaxed);
-	uint64_t contentions = 1 << FRACTION_BITS;
+	struct kept k = {1 << FRACTION_BITS, ns};
 
-	if (!rate)
+	if (!rate || (is_io && !atomic_load_explicit(&contention.wants_io, memory_order_relaxed)))
+		return (struct kept){0, 0};
+	if (ns >= rate)
+		return k;
+	/* Kept with probability ns / rate. */
+	if ((uint64_t)(((unsigned __int128)ppa_random_next() * rate) >> 64) >= ns)
+		return (struct kept){0, 0};
+	k.contentions = (rate << FRACTION_BITS) / ns;
+	k.ns = rate;
+	return k;
+}
+
+PPA_CTX_MALLOC static struct ppa_site *site_of(struct ppa_sites *table, const struct ppa_stack_here *s)
+{
+	return ppa_sites_find(table, s->pcs, s->npcs, s->origin, 0);
+}
+
+/* A wait of ns for block is over, and what it is to the trace. One walk serves both. */
+PPA_CTX_MALLOC static void charge_waiter(const struct ppa_wait *w, uint64_t ns, const struct ppa_trace_wait *trace,
+					 uintptr_t function, uintptr_t caller)
+{
+	bool is_traced = ppa_unlikely(ppa_trace_is_on()) && ppa_trace_wants(trace);
+	struct kept k = draw_block(ns, w->is_io);
+	struct ppa_stack_here stack;
+
+	if (!k.contentions && !is_traced)
 		return;
-	if (ns < rate) {
-		/* Kept with probability ns / rate. */
-		if ((uint64_t)(((unsigned __int128)ppa_random_next() * rate) >> 64) >= ns)
-			return;
-		contentions = (rate << FRACTION_BITS) / ns;
-		ns = rate;
+	ppa_stack_take(caller, &stack);
+	if (function)
+		ppa_stack_add_leaf(&stack, function);
+	if (is_traced)
+		ppa_trace_wait(trace, site_of(&ppa_trace_sites, &stack));
+	if (k.contentions) {
+		if (w->is_io)
+			ppa_stack_add_leaf(&stack, ppa_marker_address(PPA_MARKER_IO));
+		charge(site_of(&ppa_block_sites, &stack), k.contentions, k.ns);
 	}
-	charge(find_site(&ppa_block_sites, function, is_io, caller), contentions, ns);
+	ppa_stack_drop(&stack);
 }
 
 /* ---- waits ---- */
@@ -125,8 +144,29 @@ PPA_CTX_MALLOC static void give_up(void)
 		ppa_contended_leave(&stay, stamp_of(now_ns()), false, &unused);
 }
 
-void ppa_wait_begin(struct ppa_wait *w, const void *lock)
+/* Whom signals and posts wake is found by what they are for. Locks have their own watch. */
+PPA_CTX_MALLOC static bool is_woken(enum ppa_parked_kind kind)
 {
+	return kind == PPA_PARKED_CONDITION || kind == PPA_PARKED_SEMAPHORE || kind == PPA_PARKED_FUTEX;
+}
+
+PPA_CTX_MALLOC static void unwatch(struct ppa_wait *w)
+{
+	if (w->is_watched)
+		ppa_trace_unwatch(w->object, w->watching);
+	w->is_watched = false;
+}
+
+PPA_CTX_MALLOC static struct ppa_trace_wait trace_of(const struct ppa_wait *w, uint64_t end_ns,
+						     enum ppa_wait_outcome outcome)
+{
+	return (struct ppa_trace_wait){w->kind, w->fd, w->object, w->begin_ns, end_ns, outcome != PPA_WAIT_GOT};
+}
+
+void ppa_wait_begin(struct ppa_wait *w, const void *lock, enum ppa_parked_kind kind, const void *object)
+{
+	bool is_traced = ppa_trace_is_on();
+
 	w->begin_ns = now_ns();
 	/* The stack grows down: a wait that this one interrupts is in a higher frame, any other was left by a jump. But a
 	 * handler may run on an alternate stack: gone tells the other wait, should it come back. */
@@ -140,7 +180,13 @@ void ppa_wait_begin(struct ppa_wait *w, const void *lock)
 	w->outer.stay = ppa_waiting.stay;
 	w->stay.at = NULL;
 	w->is_io = false;
-	w->is_for_lock = lock && atomic_load_explicit(&contention.mutex_fraction, memory_order_relaxed);
+	w->kind = kind;
+	w->object = object;
+	w->fd = PPA_TRACE_FD_NONE;
+	w->is_watched = ppa_unlikely(is_traced) && is_woken(kind);
+	if (w->is_watched)
+		w->watching = ppa_trace_watch(object);
+	w->is_for_lock = lock && (is_traced || atomic_load_explicit(&contention.mutex_fraction, memory_order_relaxed));
 	if (w->is_for_lock)
 		ppa_contended_enter(lock, stamp_of(w->begin_ns), &w->stay);
 	ppa_waiting.stay = w->stay;
@@ -153,6 +199,7 @@ void ppa_wait_end(struct ppa_wait *w, enum ppa_wait_outcome outcome, uintptr_t f
 {
 	uint64_t ns = now_ns(), began = stamp_of(w->begin_ns);
 	struct ppa_debt debt = {.whose = PPA_DEBT_NONE, .end = stamp_of(ns)};
+	struct ppa_trace_wait trace;
 
 	/* First: a registration is never ended twice. */
 	ppa_waiting.frame = 0;
@@ -164,10 +211,22 @@ void ppa_wait_end(struct ppa_wait *w, enum ppa_wait_outcome outcome, uintptr_t f
 		ppa_waiting.gone = 0;
 	else if (w->is_for_lock)
 		ppa_contended_leave(&w->stay, stamp_of(ns), outcome == PPA_WAIT_GOT, &debt);
+	unwatch(w);
 	if (outcome == PPA_WAIT_REFUSED)
 		return;
 	charge_debt(&debt);
-	charge_waiter((debt.end - began) << UNIT_BITS, function, w->is_io, caller);
+	trace = trace_of(w, ns, outcome);
+	charge_waiter(w, (debt.end - began) << UNIT_BITS, &trace, function, caller);
+}
+
+/* The unwinder's frames are on the stack, too. */
+static void trace_left(const struct ppa_trace_wait *trace)
+{
+	struct ppa_stack_here stack;
+
+	ppa_stack_take((uintptr_t)__builtin_return_address(0), &stack);
+	ppa_trace_wait(trace, site_of(&ppa_trace_sites, &stack));
+	ppa_stack_drop(&stack);
 }
 
 /* What the unwinder asks for each frame of a hook (Itanium C++ ABI, 1.6.2): nothing here catches; while frames are
@@ -176,10 +235,18 @@ int ppa_wait_personality(int version, int actions, uint64_t class, void *excepti
 int ppa_wait_personality(int version, int actions, uint64_t class, void *exception, void *context)
 {
 	enum { CLEANUP_PHASE = 2, CONTINUE_UNWIND = 8 };
+	struct ppa_wait *left; /* its frame is being left, and still there */
+	struct ppa_trace_wait trace;
 
 	(void)version, (void)class, (void)exception, (void)context;
-	if (actions & CLEANUP_PHASE && ppa_waiting.frame)
+	if (actions & CLEANUP_PHASE && ppa_waiting.frame) {
+		left = (struct ppa_wait *)ppa_waiting.frame;
 		give_up();
+		unwatch(left);
+		trace = trace_of(left, now_ns(), PPA_WAIT_VAIN);
+		if (ppa_trace_is_on() && ppa_trace_wants(&trace))
+			trace_left(&trace);
+	}
 	return CONTINUE_UNWIND;
 }
 
@@ -197,6 +264,8 @@ bool ppa_release_begin(struct ppa_releasing *r, const void *lock, bool may_have_
 	now = now_ns();
 	if (!ppa_contended_release(lock, stamp_of(now), &r->release))
 		return false;
+	r->lock = lock;
+	r->trace_ns = ppa_trace_is_on() ? now : 0;
 	r->scale = draw_mutex_scale();
 	if (!may_have_sleepers && r->release.time > FALLING_ASLEEP_NS >> UNIT_BITS) {
 		charge_unknown(0, r->release.time * r->scale);
@@ -207,24 +276,40 @@ bool ppa_release_begin(struct ppa_releasing *r, const void *lock, bool may_have_
 		struct ppa_debt unused;
 
 		ppa_contended_settle(&r->release, 0, 0, &unused);
-		return false;
+		return r->trace_ns != 0;
 	}
 	return true;
 }
 
-void ppa_release_end(struct ppa_releasing *r, bool is_released, uintptr_t function, uintptr_t caller)
+/* Who it was, to the mutex profile; site: NULL if it was not released after all. */
+PPA_CTX_MALLOC static void settle(struct ppa_releasing *r, struct ppa_site *site)
 {
-	struct ppa_site *s = NULL;
 	struct ppa_debt debt;
 
-	if (is_released) {
-		s = find_site(&ppa_mutex_sites, function, false, caller);
-		charge(s, 0, (r->release.time * r->scale) << UNIT_BITS);
-	} else {
+	if (site)
+		charge(site, 0, (r->release.time * r->scale) << UNIT_BITS);
+	else
 		charge_unknown(0, r->release.time * r->scale);
-	}
-	ppa_contended_settle(&r->release, (uintptr_t)s, (uint16_t)r->scale, &debt);
+	ppa_contended_settle(&r->release, (uintptr_t)site, (uint16_t)r->scale, &debt);
 	charge_debt(&debt);
+}
+
+void ppa_release_end(struct ppa_releasing *r, bool is_released, uintptr_t function, uintptr_t caller)
+{
+	struct ppa_stack_here stack;
+
+	if (!is_released) {
+		if (r->scale)
+			settle(r, NULL);
+		return;
+	}
+	ppa_stack_take(caller, &stack);
+	ppa_stack_add_leaf(&stack, function);
+	if (r->scale)
+		settle(r, site_of(&ppa_mutex_sites, &stack));
+	if (ppa_unlikely(r->trace_ns))
+		ppa_trace_wake_at(r->lock, r->trace_ns, false, site_of(&ppa_trace_sites, &stack));
+	ppa_stack_drop(&stack);
 }
 
 /* ---- the rest ---- */
@@ -241,12 +326,13 @@ struct ppa_contention_values ppa_contention_read(const struct ppa_site *s)
 
 static void turn(void)
 {
-	bool has_io = atomic_load_explicit(&contention.wants_io, memory_order_relaxed);
+	bool has_io = atomic_load_explicit(&contention.wants_io, memory_order_relaxed) && ppa_contention_block_rate();
+	bool is_traced = atomic_load_explicit(&contention.is_traced, memory_order_relaxed);
 	bool is_on = atomic_load_explicit(&contention.is_ready, memory_order_relaxed) &&
-		     (ppa_contention_block_rate() || ppa_contention_mutex_fraction());
+		     (ppa_contention_block_rate() || ppa_contention_mutex_fraction() || is_traced);
 
 	atomic_store_explicit(&ppa_contention_on, is_on, memory_order_relaxed);
-	atomic_store_explicit(&ppa_contention_io, is_on && has_io && ppa_contention_block_rate(), memory_order_relaxed);
+	atomic_store_explicit(&ppa_contention_io, is_on && (has_io || is_traced), memory_order_relaxed);
 	for (size_t i = 0; i < PPA_ARRAY_LEN(contention.turns) && contention.turns[i]; i++)
 		contention.turns[i](is_on);
 }
@@ -283,6 +369,12 @@ void ppa_contention_set_io(bool is_on)
 bool ppa_contention_wants_io(void)
 {
 	return atomic_load_explicit(&contention.wants_io, memory_order_relaxed);
+}
+
+void ppa_contention_set_trace(bool is_on)
+{
+	atomic_store_explicit(&contention.is_traced, is_on, memory_order_relaxed);
+	turn();
 }
 
 uint64_t ppa_contention_block_rate(void)

@@ -8,6 +8,8 @@
  * fraction releases with the weight fraction: Go's rules, decided when the event ends with the rates of then. The leaf
  * of a stack is the function that waited or released, as if it had been caught in it.
  *
+ * While a trace is recorded (agent/trace), each wait and each release goes there, too.
+ *
  * A thread may leave a wait by siglongjmp, by cancellation or by an exception. The thread's record in TLS says which wait it is in;
  * who finds a record of a frame that cannot be alive any more ends that wait. */
 #ifndef PPA_LOCK_CONTENTION_H
@@ -19,6 +21,7 @@
 #include "agent/base/attr.h"
 #include "agent/lock/contended.h"
 #include "agent/profile/sites.h"
+#include "agent/thread/threads.h"
 
 extern struct ppa_sites ppa_block_sites, ppa_mutex_sites;
 
@@ -53,6 +56,9 @@ static inline bool ppa_contention_measures_io(void)
 	return atomic_load_explicit(&ppa_contention_io, memory_order_relaxed);
 }
 
+/* Is a trace recorded? Then hooks measure everything, whatever the rates. Context: server, child. */
+void ppa_contention_set_trace(bool is_on) PPA_CTX_SERVER;
+
 /* Call turn now and each time that changes; for two callers at most. Context: init. */
 void ppa_contention_on_turn(void (*turn)(bool is_on)) PPA_CTX_INIT;
 
@@ -75,8 +81,13 @@ struct ppa_wait {
 	struct ppa_stay stay;
 	struct ppa_waiting outer; /* the wait that a handler interrupted */
 	uint64_t begin_ns;	  /* CLOCK_MONOTONIC */
-	bool is_for_lock;	  /* and mutex was on when it began */
-	bool is_io;		  /* for the hook to set: kept apart from locks */
+	const void *object;	  /* what it waits for, NULL if nothing in memory */
+	enum ppa_parked_kind kind;
+	uint32_t watching; /* ppa_trace_watch's */
+	bool is_watched;   /* by the trace */
+	bool is_for_lock;  /* and mutex was on when it began */
+	bool is_io;	   /* for the hook to set: kept apart from locks */
+	int fd;		   /* of I/O, for the hook to set: struct ppa_trace_wait's */
 };
 
 enum ppa_wait_outcome {
@@ -85,8 +96,9 @@ enum ppa_wait_outcome {
 	PPA_WAIT_GOT,
 };
 
-/* lock: what it waits for if somebody is to be charged for it, else NULL. Keeps errno. Context: malloc. */
-void ppa_wait_begin(struct ppa_wait *w, const void *lock) PPA_CTX_MALLOC;
+/* lock: what it waits for if somebody is to be charged for it, else NULL; object: what it waits for in any case.
+ * Keeps errno. Context: malloc. */
+void ppa_wait_begin(struct ppa_wait *w, const void *lock, enum ppa_parked_kind kind, const void *object) PPA_CTX_MALLOC;
 
 /* function: the one that waited; caller: the hook's return address. Keeps errno. Context: malloc. */
 void ppa_wait_end(struct ppa_wait *w, enum ppa_wait_outcome outcome, uintptr_t function,
@@ -100,6 +112,8 @@ void ppa_wait_end(struct ppa_wait *w, enum ppa_wait_outcome outcome, uintptr_t f
 struct ppa_releasing {
 	struct ppa_release release;
 	uint64_t scale; /* 0: not this one */
+	const void *lock;
+	uint64_t trace_ns; /* when it is, for the trace; 0: none is recorded */
 };
 
 /* For a lock that ppa_contended_is_watched. False: nobody waits, and there is no end. may_have_sleepers: false if the

@@ -112,7 +112,7 @@ enum ppa_trace_note {
 
 /* Text and value (either may be NULL, which is "") are copied, up to PPA_TRACE_TEXT_MAX bytes each. caller: return
  * address of the function that the program called. Does nothing unless ppa_trace_is_on. Keeps errno. Context: any. */
-enum { PPA_TRACE_TEXT_MAX = 1000 };
+enum { PPA_TRACE_TEXT_MAX = 900 };
 void ppa_trace_note(enum ppa_trace_note what, uint64_t task, uint64_t parent, const char *text, const char *value,
 		    uintptr_t caller) PPA_CTX_ANY;
 
