@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// link: unwind/name/symbols.c unwind/name/symload.c unwind/name/symtab.c unwind/name/symtab_collect.c unwind/name/elf_file.c unwind/module/elf_headers.c unwind/name/dynsyms.c unwind/name/plt.c unwind/name/debugdata.c unwind/name/bt_alloc.c unwind/name/demangle.c agent/base/vheap.c agent/base/sys.c agent/base/vendor.c @backtrace @iberty -ldl -lpthread
+// link: unwind/name/symbols.c unwind/name/symload.c unwind/name/module_file.c unwind/name/symtab.c unwind/name/symtab_collect.c unwind/name/elf_file.c unwind/module/elf_headers.c unwind/name/dynsyms.c unwind/name/plt.c unwind/name/debugdata.c unwind/name/bt_alloc.c unwind/name/demangle.c agent/base/vheap.c agent/base/sys.c agent/base/vendor.c @backtrace @iberty -ldl -lpthread @zlib
 /* Promise: functions of the program, its libraries and the vdso have their names, static ones where
  * the file knows them.
  * Promise: linkage stubs are named for what they lead to.

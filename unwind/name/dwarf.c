@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One pass over the units of a file: which of them have an address that is asked for, by their first entries; then, for each
+ * of these, the calls and the rows of its addresses, and from both the frames. Nothing of the file is kept.
+ *
+ * Where two units claim an address, the one that has a function for it wins. Units whose first entry names no addresses are
+ * not searched: those of link time optimisation's first pass, of type units and of partial ones have no code.
+ *
+ * The line of a frame is where the next inner one was called; only the innermost asks the line table. */
+#include "unwind/name/dwarf.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "agent/base/vheap.h"
+#include "unwind/name/dwarf_parts.h"
+#include "unwind/name/pool.h"
+
+enum { TEXT_BYTES = 8 << 10, MEMOS = 1 << 10, PATHS = 512 };
+
+/* What an entry's name was found to be: the same function is inlined at hundreds of addresses. */
+struct memo {
+	uint64_t entry; /* 0: free */
+	struct ppa_dwarf_name name;
+	const char *text;
+};
+
+struct work {
+	struct ppa_dwarf_file main, alt;
+	struct ppa_dwarf_want *wants;
+	size_t n;
+	struct ppa_pool *pool;
+	struct ppa_dwarf_set set;
+	uint8_t *is_in_set;  /* for each of wants; all zero but while a set is chosen */
+	size_t first, after; /* the part of it that is not */
+	unsigned flags;
+	struct ppa_dwarf_line_head head;
+	const struct ppa_dwarf_unit *unit; /* the one that is read */
+	struct memo memos[MEMOS];
+	const char *paths[PATHS]; /* of the first files of the unit's table; NULL: not asked for yet */
+	char text[TEXT_BYTES];
+};
+
+/* ---- frames ---- */
+
+static const char *keep(struct work *w, bool is_known)
+{
+	const char *text = is_known && w->text[0] ? ppa_pool_text(w->pool, w->text) : NULL;
+
+	if (is_known && w->text[0] && !text)
+		w->flags |= PPA_DWARF_NO_MEMORY;
+	return text;
+}
+
+static const struct memo *name_of(struct work *w, uint64_t entry)
+{
+	struct memo *m = &w->memos[(entry * UINT64_C(0x9e3779b97f4a7c15)) >> 54];
+
+	if (m->entry != entry) {
+		m->entry = entry;
+		m->name = ppa_dwarf_name_of(&w->main, w->unit, entry, w->text, sizeof(w->text));
+		m->text = keep(w, m->name.is_known);
+	}
+	return m;
+}
+
+static const char *path_of(struct work *w, uint32_t file)
+{
+	const char *text = file < PATHS ? w->paths[file] : NULL;
+
+	if (!text)
+		text = keep(w, ppa_dwarf_path(&w->main, w->unit, &w->head, file, w->text, sizeof(w->text)) != 0);
+	text = text ? text : "";
+	if (file < PATHS)
+		w->paths[file] = text;
+	return text;
+}
+
+static void build_frames(struct work *w, struct ppa_dwarf_want *want)
+{
+	uint32_t n = want->ncalls ? want->ncalls : 1, file = want->row_file, line = want->row_line;
+	struct ppa_line_frame *f;
+
+	if (!want->ncalls && !want->has_row)
+		return;
+	f = ppa_pool_alloc(w->pool, n * sizeof(*f));
+	if (!f) {
+		w->flags |= PPA_DWARF_NO_MEMORY;
+		return;
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		const struct ppa_dwarf_call *call = want->ncalls ? &want->calls[n - 1 - i] : NULL;
+
+		f[i] = (struct ppa_line_frame){.line = line, .file = file || line ? path_of(w, file) : ""};
+		if (!call)
+			continue;
+		const struct memo *m = name_of(w, call->entry);
+
+		f[i].function = m->text;
+		f[i].start_line = m->name.decl_file == file ? m->name.decl_line : 0;
+		file = call->call_file;
+		line = call->call_line;
+	}
+	want->frames = f;
+	want->nframes = n;
+}
+
+/* ---- units ---- */
+
+static void mark_range(void *arg, uint64_t low, uint64_t high)
+{
+	struct work *w = arg;
+	size_t from = 0, to = w->n;
+
+	while (from < to) {
+		size_t middle = from + (to - from) / 2;
+
+		if (w->wants[middle].pc < low)
+			from = middle + 1;
+		else
+			to = middle;
+	}
+	if (from < w->n && w->wants[from].pc < high && from < w->first)
+		w->first = from;
+	for (; from < w->n && w->wants[from].pc < high; from++)
+		w->is_in_set[from] = !w->wants[from].ncalls;
+	if (from > w->after)
+		w->after = from;
+}
+
+/* Which addresses to look for in the unit: those in its ranges for which no unit before had a function. */
+static void choose_set(struct work *w, const struct ppa_dwarf_unit *u)
+{
+	w->first = w->n;
+	w->after = 0;
+	ppa_dwarf_each_range(&w->main, u, &u->span, mark_range, w);
+	w->set.n = 0;
+	for (size_t i = w->first; i < w->after; i++) {
+		if (!w->is_in_set[i])
+			continue;
+		w->is_in_set[i] = 0;
+		w->wants[i].has_row = false;
+		w->set.list[w->set.n++] = &w->wants[i];
+	}
+}
+
+static void read_unit(struct work *w, const struct ppa_dwarf_unit *u)
+{
+	memset(w->memos, 0, sizeof(w->memos));
+	memset(w->paths, 0, sizeof(w->paths));
+	w->unit = u;
+	if (!ppa_dwarf_find_calls(&w->main, u, &w->set))
+		w->flags |= PPA_DWARF_NO_MEMORY;
+	if (ppa_dwarf_line_head_read(&w->main, u, &w->head))
+		ppa_dwarf_find_rows(&w->main, &w->head, &w->set);
+	for (size_t i = 0; i < w->set.n; i++)
+		if (w->set.list[i]->ncalls || !w->set.list[i]->nframes)
+			build_frames(w, w->set.list[i]);
+	ppa_dwarf_line_head_free(&w->head);
+}
+
+static void read_units(struct work *w)
+{
+	struct ppa_dwarf_unit u;
+
+	for (size_t i = 0; i < w->main.nplaces && ppa_dwarf_step(&w->main); i++) {
+		if (!ppa_dwarf_unit_read(&w->main, &w->main.places[i], &u))
+			continue;
+		choose_set(w, &u);
+		if (!w->set.n)
+			continue;
+		/* The lines of such a unit are here, but not whose they are: a line of an inlined function would be shown as
+		 * one of its caller's. */
+		if (u.is_split)
+			w->flags |= PPA_DWARF_SPLIT;
+		else
+			read_unit(w, &u);
+	}
+}
+
+int ppa_dwarf_resolve(const struct ppa_elf_file *f, const struct ppa_elf_file *alt, struct ppa_dwarf_want *wants,
+		      size_t n, struct ppa_pool *pool, unsigned *flags)
+{
+	struct work *w = ppa_vheap_calloc(1, sizeof(*w));
+	int err = w ? 0 : -ENOMEM;
+
+	*flags = 0;
+	if (err)
+		return err;
+	w->wants = wants;
+	w->n = n;
+	w->pool = pool;
+	w->set.list = ppa_vheap_malloc(n * sizeof(*w->set.list));
+	w->is_in_set = ppa_vheap_calloc(n, 1);
+	err = w->set.list && w->is_in_set ? ppa_dwarf_file_open(&w->main, f) : -ENOMEM;
+	if (!err) {
+		/* Without it some names are missing, no more. */
+		if (alt && ppa_dwarf_file_open(&w->alt, alt) == 0)
+			w->main.alt = &w->alt;
+		read_units(w);
+		*flags = w->flags;
+		if (w->main.alt)
+			ppa_dwarf_file_close(&w->alt);
+		ppa_dwarf_file_close(&w->main);
+	}
+	for (size_t i = 0; i < n; i++) {
+		ppa_vheap_free(wants[i].calls);
+		wants[i].calls = NULL;
+	}
+	ppa_vheap_free(w->set.list);
+	ppa_vheap_free(w->is_in_set);
+	ppa_vheap_free(w);
+	return err;
+}

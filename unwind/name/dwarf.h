@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Addresses to functions, files and lines, inlined calls included, by DWARF 2 to 5.
+ *
+ * A reader of our own, because it runs inside somebody's process on files that may be anything. libbacktrace, which
+ * issue and plan named for this, wants every section of the file in memory (a fifth of a gigabyte for a large server),
+ * divides by a line_range of 0, believes the length of a line table, and recurses as deep as a file says (see
+ * unwind/README.md). This one holds windows of sections, knows its addresses beforehand and keeps nothing else, and its
+ * work is bounded by the size of the file. */
+#ifndef PPA_UNWIND_NAME_DWARF_H
+#define PPA_UNWIND_NAME_DWARF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/base/attr.h"
+
+struct ppa_elf_file;
+struct ppa_pool;
+struct ppa_dwarf_call;
+
+/* One of the functions whose code is at an address. */
+struct ppa_line_frame {
+	const char *function; /* linker name where the file has it, else the name in the source; NULL if unknown */
+	const char *file;     /* "" if unknown */
+	uint32_t line;	      /* 0 if unknown */
+	uint32_t start_line;  /* of the function, 0 if unknown or in another file */
+};
+
+/* An address to be found. */
+struct ppa_dwarf_want {
+	uint64_t pc; /* as the file counts */
+	/* out; in the pool */
+	const struct ppa_line_frame *frames; /* innermost inlined first */
+	uint32_t nframes;		     /* 0: nothing is known */
+	/* while its unit is read */
+	uint32_t row_file, row_line;
+	bool has_row;
+	uint32_t ncalls, calls_cap;
+	struct ppa_dwarf_call *calls;
+};
+
+enum {
+	PPA_DWARF_SPLIT = 1,	 /* functions of some units are in .dwo files, which are not read */
+	PPA_DWARF_NO_MEMORY = 2, /* some were left out: the pool is full, or the private heap */
+};
+
+/* Find all of wants, which are sorted by pc and otherwise zero, in f; alt is dwz's alternate file or NULL. 0, or -ENOENT when f has
+ * no DWARF, -EFBIG or -ENOTSUP when it is compressed and too large or in a way we do not know, -EIO, -ENOMEM; *flags
+ * tells more. Context: server. */
+int ppa_dwarf_resolve(const struct ppa_elf_file *f, const struct ppa_elf_file *alt, struct ppa_dwarf_want *wants,
+		      size_t n, struct ppa_pool *pool, unsigned *flags) PPA_CTX_SERVER;
+
+#endif

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sections and cursors. Every offset comes from the file and is compared with the section's size before it is used.
+ *
+ * The amount of reading is bounded, too: crafted offsets can make a small file ask for the same bytes for ever. Each
+ * window that is filled is paid from the file's allowance (work), and when that is spent every cursor fails. */
+#include "unwind/name/dwarf_data.h"
+
+#include <errno.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "agent/base/vheap.h"
+
+enum { FETCH_MAX = 16, INFLATE_CHUNK = 16 << 10, OLD_HEADER_BYTES = 12 };
+
+static const char *const names[PPA_DWARF_NSECTIONS] = {
+	[PPA_DWARF_INFO] = ".debug_info",
+	[PPA_DWARF_ABBREV] = ".debug_abbrev",
+	[PPA_DWARF_LINE] = ".debug_line",
+	[PPA_DWARF_STR] = ".debug_str",
+	[PPA_DWARF_LINE_STR] = ".debug_line_str",
+	[PPA_DWARF_RANGES] = ".debug_ranges",
+	[PPA_DWARF_RNGLISTS] = ".debug_rnglists",
+	[PPA_DWARF_ADDR] = ".debug_addr",
+	[PPA_DWARF_STR_OFFSETS] = ".debug_str_offsets",
+};
+
+/* Feed the compressed bytes of the file to z, chunk by chunk. */
+static int inflate_from(z_stream *z, const struct ppa_elf_source *src, uint64_t at, uint64_t end, uint8_t *chunk)
+{
+	int status = Z_OK;
+
+	while (status == Z_OK && z->avail_out) {
+		size_t n = end - at < INFLATE_CHUNK ? (size_t)(end - at) : INFLATE_CHUNK;
+
+		if (!n || ppa_elf_read(src, chunk, n, at))
+			return -EIO;
+		at += n;
+		z->next_in = chunk;
+		z->avail_in = (uInt)n;
+		status = inflate(z, Z_NO_FLUSH);
+		if (status == Z_BUF_ERROR && !z->avail_in)
+			status = Z_OK;
+	}
+	return z->avail_out ? -EIO : 0;
+}
+
+/* The section becomes its inflated self of size bytes; what is in the file begins at offset. */
+static int inflate_section(struct ppa_dwarf_section *s, uint64_t offset, uint64_t size, uint64_t *total)
+{
+	uint64_t end = s->offset + s->size;
+	uint8_t *chunk, *out;
+	z_stream z;
+	int err;
+
+	/* One byte cannot become more than 1,032: a larger promise is a lie. */
+	if (size > PPA_DWARF_MAX_INFLATED - *total || size / 1032 > s->size)
+		return -EFBIG;
+	chunk = ppa_vheap_malloc(INFLATE_CHUNK);
+	out = ppa_vheap_malloc((size_t)size + !size);
+	memset(&z, 0, sizeof(z));
+	err = chunk && out && inflateInit(&z) == Z_OK ? 0 : -ENOMEM;
+	if (!err) {
+		z.next_out = out;
+		z.avail_out = (uInt)size;
+		err = inflate_from(&z, &s->src, offset, end, chunk);
+		inflateEnd(&z);
+	}
+	ppa_vheap_free(chunk);
+	if (err) {
+		ppa_vheap_free(out);
+		return err;
+	}
+	s->inflated = out;
+	s->size = size;
+	*total += size;
+	return 0;
+}
+
+static int open_compressed(struct ppa_dwarf_section *s, uint64_t *total)
+{
+	Elf64_Chdr header;
+
+	if (s->size < sizeof(header) || ppa_elf_read(&s->src, &header, sizeof(header), s->offset))
+		return -EIO;
+	if (header.ch_type != ELFCOMPRESS_ZLIB)
+		return -ENOTSUP;
+	return inflate_section(s, s->offset + sizeof(header), header.ch_size, total);
+}
+
+/* The way before SHF_COMPRESSED: "ZLIB", eight bytes of size, largest first. */
+static int open_old_compressed(struct ppa_dwarf_section *s, uint64_t *total)
+{
+	uint8_t header[OLD_HEADER_BYTES];
+	uint64_t size = 0;
+
+	if (s->size < sizeof(header) || ppa_elf_read(&s->src, header, sizeof(header), s->offset) ||
+	    memcmp(header, "ZLIB", 4) != 0)
+		return -EIO;
+	for (size_t i = 4; i < sizeof(header); i++)
+		size = size << 8 | header[i];
+	return inflate_section(s, s->offset + sizeof(header), size, total);
+}
+
+static int open_section(struct ppa_dwarf_section *s, const struct ppa_elf_file *f, const char *name, uint64_t *total)
+{
+	const Elf64_Shdr *sh = ppa_elf_section_named(f, name);
+	char old[24] = ".z";
+	bool is_old = false;
+
+	if (!sh) {
+		/* ".zdebug_info" */
+		memcpy(old + 2, name + 1, strlen(name + 1) + 1);
+		sh = ppa_elf_section_named(f, old);
+		is_old = sh != NULL;
+	}
+	if (!sh || sh->sh_type == SHT_NOBITS)
+		return 0;
+	if (sh->sh_offset > f->src.size || sh->sh_size > f->src.size - sh->sh_offset)
+		return -EIO;
+	s->src = f->src;
+	s->offset = sh->sh_offset;
+	s->size = sh->sh_size;
+	if (is_old)
+		return open_old_compressed(s, total);
+	return sh->sh_flags & SHF_COMPRESSED ? open_compressed(s, total) : 0;
+}
+
+int ppa_dwarf_sections_open(struct ppa_dwarf_section *sections, const struct ppa_elf_file *f)
+{
+	uint64_t total = 0;
+	int err = 0;
+
+	memset(sections, 0, PPA_DWARF_NSECTIONS * sizeof(*sections));
+	for (size_t i = 0; i < PPA_DWARF_NSECTIONS && !err; i++)
+		err = open_section(&sections[i], f, names[i], &total);
+	if (!err && !sections[PPA_DWARF_INFO].size)
+		err = -ENOENT;
+	if (err)
+		ppa_dwarf_sections_close(sections);
+	return err;
+}
+
+void ppa_dwarf_sections_close(struct ppa_dwarf_section *sections)
+{
+	for (size_t i = 0; i < PPA_DWARF_NSECTIONS; i++)
+		ppa_vheap_free(sections[i].inflated);
+	memset(sections, 0, PPA_DWARF_NSECTIONS * sizeof(*sections));
+}
+
+void ppa_dwarf_cursor_init(struct ppa_dwarf_cursor *c, const struct ppa_dwarf_section *sec, size_t window_cap,
+			   uint64_t *work)
+{
+	*c = (struct ppa_dwarf_cursor){.sec = sec, .window_cap = window_cap, .work = work, .failed = true};
+}
+
+void ppa_dwarf_cursor_free(struct ppa_dwarf_cursor *c)
+{
+	ppa_vheap_free(c->window);
+	c->window = NULL;
+	c->p = c->limit = NULL;
+	c->window_len = 0;
+	c->failed = true;
+}
+
+void ppa_dwarf_turn_to(struct ppa_dwarf_cursor *c, const struct ppa_dwarf_section *sec)
+{
+	if (c->sec == sec)
+		return;
+	c->sec = sec;
+	c->window_len = 0;
+	c->p = c->limit = c->window;
+}
+
+void ppa_dwarf_fail(struct ppa_dwarf_cursor *c)
+{
+	c->failed = true;
+	c->p = c->limit;
+}
+
+static bool fail(struct ppa_dwarf_cursor *c)
+{
+	ppa_dwarf_fail(c);
+	return false;
+}
+
+/* What the window holds from offset on, and not beyond end. */
+static void show(struct ppa_dwarf_cursor *c, uint64_t offset)
+{
+	uint64_t shown = c->window_at + c->window_len;
+
+	if (shown > c->end)
+		shown = c->end;
+	c->p = c->window + (offset - c->window_at);
+	c->limit = c->window + (shown - c->window_at);
+	c->limit_at = shown;
+}
+
+void ppa_dwarf_seek(struct ppa_dwarf_cursor *c, uint64_t offset, uint64_t end)
+{
+	c->end = end < c->sec->size ? end : c->sec->size;
+	c->failed = false;
+	if (offset > c->end) {
+		c->limit_at = offset;
+		fail(c);
+	} else if (c->sec->inflated) {
+		c->p = c->sec->inflated + offset;
+		c->limit = c->sec->inflated + c->end;
+		c->limit_at = c->end;
+	} else if (offset >= c->window_at && offset < c->window_at + c->window_len) {
+		show(c, offset);
+	} else {
+		c->p = c->limit = c->window;
+		c->limit_at = offset;
+	}
+}
+
+bool ppa_dwarf_fetch(struct ppa_dwarf_cursor *c, size_t n)
+{
+	uint64_t at = ppa_dwarf_tell(c);
+	size_t len;
+
+	if ((size_t)(c->limit - c->p) >= n)
+		return true;
+	if (c->failed || c->sec->inflated || n > c->end - at)
+		return fail(c);
+	if (!c->window)
+		c->window = ppa_vheap_malloc(c->window_cap);
+	/* Whole windows, although end may be nearer: the next thing read is often the one behind. */
+	len = c->sec->size - at < c->window_cap ? (size_t)(c->sec->size - at) : c->window_cap;
+	c->window_len = 0;
+	c->p = c->limit = c->window;
+	c->limit_at = at;
+	if (!c->window || (c->work && *c->work < len) ||
+	    ppa_elf_read(&c->sec->src, c->window, len, c->sec->offset + at))
+		return fail(c);
+	if (c->work)
+		*c->work -= len;
+	c->window_at = at;
+	c->window_len = len;
+	show(c, at);
+	return true;
+}
+
+uint64_t ppa_dwarf_uint(struct ppa_dwarf_cursor *c, unsigned bytes)
+{
+	uint64_t v = 0;
+
+	if ((size_t)(c->limit - c->p) < bytes && !ppa_dwarf_fetch(c, bytes))
+		return 0;
+	memcpy(&v, c->p, bytes); /* little endian; ppa_elf_open refuses other files */
+	c->p += bytes;
+	return v;
+}
+
+uint64_t ppa_dwarf_uleb_slow(struct ppa_dwarf_cursor *c)
+{
+	uint64_t v = 0, byte;
+	unsigned shift = 0;
+
+	do {
+		byte = ppa_dwarf_u8(c);
+		if (shift < 64)
+			v |= (byte & 0x7f) << shift;
+		shift += 7;
+	} while (byte & 0x80 && shift <= 7 * FETCH_MAX);
+	if (byte & 0x80)
+		fail(c);
+	return v;
+}
+
+int64_t ppa_dwarf_sleb(struct ppa_dwarf_cursor *c)
+{
+	uint64_t v = 0, byte;
+	unsigned shift = 0;
+
+	do {
+		byte = ppa_dwarf_u8(c);
+		if (shift < 64)
+			v |= (byte & 0x7f) << shift;
+		shift += 7;
+	} while (byte & 0x80 && shift <= 7 * FETCH_MAX);
+	if (byte & 0x80)
+		fail(c);
+	if (byte & 0x40 && shift < 64)
+		v |= ~UINT64_C(0) << shift;
+	return (int64_t)v;
+}
+
+void ppa_dwarf_skip(struct ppa_dwarf_cursor *c, uint64_t bytes)
+{
+	if (ppa_likely(bytes <= (uint64_t)(c->limit - c->p)))
+		c->p += bytes;
+	else if (bytes > ppa_dwarf_left(c))
+		fail(c);
+	else
+		ppa_dwarf_seek(c, ppa_dwarf_tell(c) + bytes, c->end);
+}
+
+size_t ppa_dwarf_string(struct ppa_dwarf_cursor *c, char *buf, size_t cap)
+{
+	size_t len = 0;
+	char ch;
+
+	while ((ch = (char)ppa_dwarf_u8(c)) != '\0')
+		if (len + 1 < cap)
+			buf[len++] = ch;
+	if (cap)
+		buf[len] = '\0';
+	return len;
+}
+
+void ppa_dwarf_skip_string(struct ppa_dwarf_cursor *c)
+{
+	const uint8_t *nul;
+
+	for (;;) {
+		if (c->p == c->limit && !ppa_dwarf_fetch(c, 1))
+			return;
+		nul = memchr(c->p, 0, (size_t)(c->limit - c->p));
+		if (nul) {
+			c->p = nul + 1;
+			return;
+		}
+		c->p = c->limit;
+	}
+}
