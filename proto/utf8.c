@@ -6,6 +6,7 @@
 #include "proto/utf8.h"
 
 #include <stdint.h>
+#include <string.h>
 
 /* Length of the character at p, of which left bytes exist, or 0. */
 static size_t character(const uint8_t *p, size_t left)
@@ -42,4 +43,25 @@ size_t ppa_utf8_span(const char *text, size_t len)
 	while (at < len && (n = character(p + at, len - at)))
 		at += n;
 	return at;
+}
+
+size_t ppa_utf8_clean(char *to, size_t cap, const char *text, size_t len)
+{
+	size_t n = 0;
+
+	while (len && n < cap) {
+		size_t span = ppa_utf8_span(text, len < cap - n ? len : cap - n);
+
+		memcpy(to + n, text, span);
+		n += span;
+		text += span;
+		len -= span;
+		/* All of it; the room is full; or what fits no more is a character. */
+		if (!len || n >= cap || ppa_utf8_span(text, len < 4 ? len : 4))
+			break;
+		to[n++] = '?';
+		text++;
+		len--;
+	}
+	return n;
 }

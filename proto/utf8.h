@@ -14,4 +14,8 @@
  * forms, no surrogates, nothing above U+10FFFF). Context: any. */
 size_t ppa_utf8_span(const char *text, size_t len) PPA_CTX_ANY;
 
+/* Copy the len bytes at text to *to, which has room for cap bytes: whole characters only, '?' for each byte that belongs
+ * to none. Returns how many bytes were written; no NUL. Context: any. */
+size_t ppa_utf8_clean(char *to, size_t cap, const char *text, size_t len) PPA_CTX_ANY;
+
 #endif

@@ -13,10 +13,13 @@
 enum { DEPTH_SHIFT = 56, KEPT_INNER = PPA_TRACE_MAX_FRAMES - 2 };
 
 /* Frames of nobody's code. Their counters are no addresses of this machine. */
-static const struct ppa_trace_frame agent_frame = {UINT64_C(1) << 55, "runtime.pprofagent", "pprofagent", 1};
-static const struct ppa_trace_frame unknown_frame = {(UINT64_C(1) << 55) + 1, "[unknown start routine]", "[unknown]",
-						     1};
-static const struct ppa_trace_frame truncated_frame = {(UINT64_C(1) << 55) + 2, "[truncated]", "[unknown]", 1};
+#define NOBODYS(n, name, where)                                                                                        \
+	{                                                                                                              \
+		(UINT64_C(1) << 55) + (n), name, where, 1, PPA_SNAPSHOT_NO_MAPPING                                     \
+	}
+static const struct ppa_trace_frame agent_frame = NOBODYS(0, "runtime.pprofagent", "pprofagent");
+static const struct ppa_trace_frame unknown_frame = NOBODYS(1, "[unknown start routine]", "[unknown]");
+static const struct ppa_trace_frame truncated_frame = NOBODYS(2, "[truncated]", "[unknown]");
 
 static const struct ppa_snap_sample *sample_of(const struct ppa_trace_input *in, uint32_t stack)
 {
@@ -57,6 +60,7 @@ static struct ppa_trace_frame frame_of(const struct ppa_trace_input *in, uint32_
 		.function = f->name && *f->name ? f->name : "[unknown]",
 		.file = f->filename && *f->filename ? f->filename : file_of(in, loc),
 		.line = line->line > 0 ? (uint64_t)line->line : 1,
+		.mapping = loc->mapping,
 	};
 }
 

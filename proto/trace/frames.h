@@ -23,7 +23,8 @@ enum {
 struct ppa_trace_frame {
 	uint64_t pc; /* unique for the other three, never 0 */
 	const char *function, *file;
-	uint64_t line; /* at least 1 */
+	uint64_t line;	  /* at least 1 */
+	uint32_t mapping; /* index into stacks->mappings, or PPA_SNAPSHOT_NO_MAPPING */
 };
 
 /* The frames of a stack, innermost first, into frames[PPA_TRACE_MAX_FRAMES]; returns how many, 0 for stack 0. root: the stack whose

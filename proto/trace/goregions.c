@@ -9,7 +9,7 @@
 
 #include "agent/base/vheap.h"
 
-enum { FIRST = 64 /* a power of two */ };
+enum { FIRST = 64 };
 
 bool ppa_go_region_begin(struct ppa_go_said *s, struct ppa_go_region r)
 {
@@ -41,45 +41,22 @@ struct ppa_go_region ppa_go_region_pop(struct ppa_go_said *s)
 	return s->regions[--s->nregions];
 }
 
-static uint64_t *place_of(uint64_t *tasks, size_t cap, uint64_t task)
-{
-	size_t at = (task * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (cap - 1);
-
-	while (tasks[at] && tasks[at] != task)
-		at = (at + 1) & (cap - 1);
-	return &tasks[at];
-}
-
 bool ppa_go_task_begin(struct ppa_go_said *s, uint64_t task)
 {
-	uint64_t *place;
+	uint32_t *is_known;
 
 	if (!task || task == UINT64_MAX)
 		return false;
-	if (2 * (s->ntasks + 1) > s->tasks_cap) {
-		size_t cap = s->tasks_cap ? 2 * s->tasks_cap : FIRST;
-		uint64_t *tasks = ppa_vheap_calloc(cap, sizeof(*tasks));
-
-		if (!tasks)
-			return false;
-		for (size_t i = 0; i < s->tasks_cap; i++)
-			if (s->tasks[i])
-				*place_of(tasks, cap, s->tasks[i]) = s->tasks[i];
-		ppa_vheap_free(s->tasks);
-		s->tasks = tasks;
-		s->tasks_cap = cap;
-	}
-	place = place_of(s->tasks, s->tasks_cap, task);
-	if (*place)
+	is_known = ppa_trace_table_at(&s->tasks, task);
+	if (!is_known || *is_known)
 		return false;
-	*place = task;
-	s->ntasks++;
+	*is_known = 1;
 	return true;
 }
 
 void ppa_go_said_free(struct ppa_go_said *s)
 {
 	ppa_vheap_free(s->regions);
-	ppa_vheap_free(s->tasks);
+	ppa_trace_table_free(&s->tasks);
 	memset(s, 0, sizeof(*s));
 }

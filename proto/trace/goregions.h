@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "agent/base/attr.h"
+#include "proto/trace/table.h"
 
 enum { PPA_GO_MAX_REGIONS = 4096 /* of a thread, open at the same time */ };
 
@@ -22,8 +23,7 @@ struct ppa_go_region {
 struct ppa_go_said {
 	struct ppa_go_region *regions; /* owned */
 	size_t nregions, regions_cap;
-	uint64_t *tasks; /* open addressing, 0 is free; owned */
-	size_t ntasks, tasks_cap;
+	struct ppa_trace_table tasks; /* task -> 1 */
 };
 
 /* A region begins: false if it must not be written, for want of memory or because too many are open. Context: server. */

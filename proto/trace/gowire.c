@@ -16,7 +16,6 @@ enum {
 	BATCH_BYTES = 65536,
 	STRING_BYTES = 1024,
 	GENERATION = 1,
-	FIRST_PLACES = 1024, /* a power of two */
 	ROOT_ONLY = 1 << 31, /* in a place's root: the stack's last frame alone */
 	/* Bytes outside of timed batches, which say what a table holds. */
 	BATCH = 1,
@@ -79,10 +78,8 @@ int ppa_gowire_init(struct ppa_gowire *w, const struct ppa_trace_input *in, enum
 	w->events.bytes = ppa_vheap_malloc(BATCH_BYTES);
 	w->stacks.bytes = ppa_vheap_malloc(BATCH_BYTES);
 	w->samples.bytes = ppa_vheap_malloc(BATCH_BYTES);
-	w->places = ppa_vheap_calloc(FIRST_PLACES, sizeof(*w->places));
-	if (!w->events.bytes || !w->stacks.bytes || !w->samples.bytes || !w->places || w->strings.err)
+	if (!w->events.bytes || !w->stacks.bytes || !w->samples.bytes || w->strings.err)
 		return w->err = -ENOMEM;
-	w->nplaces = FIRST_PLACES;
 	w->stacks.m = w->samples.m = PPA_GO_NONE;
 	w->stacks.begin = w->samples.begin = in->start_ns;
 	head[5] = (char)('0' + version / 10);
@@ -131,52 +128,24 @@ uint64_t ppa_gowire_string(struct ppa_gowire *w, const char *text)
 	return ppa_strtab_intern(&w->strings, text);
 }
 
-/* Where the stack is, or should be. */
-static struct ppa_go_stack *place_of(struct ppa_go_stack *places, size_t nplaces, uint32_t stack, uint32_t root)
-{
-	uint64_t h = ((uint64_t)stack << 32 | root) * UINT64_C(0x9e3779b97f4a7c15);
-	size_t at = (h >> 32) & (nplaces - 1);
-
-	while (places[at].id && (places[at].stack != stack || places[at].root != root))
-		at = (at + 1) & (nplaces - 1);
-	return &places[at];
-}
-
-static int grow_places(struct ppa_gowire *w)
-{
-	size_t n = 2 * w->nplaces;
-	struct ppa_go_stack *places = ppa_vheap_calloc(n, sizeof(*places));
-
-	if (!places)
-		return w->err = -ENOMEM;
-	for (size_t i = 0; i < w->nplaces; i++)
-		if (w->places[i].id)
-			*place_of(places, n, w->places[i].stack, w->places[i].root) = w->places[i];
-	ppa_vheap_free(w->places);
-	w->places = places;
-	w->nplaces = n;
-	return 0;
-}
-
 static uint64_t intern(struct ppa_gowire *w, uint32_t stack, uint32_t root)
 {
-	uint32_t base = root & ~(uint32_t)ROOT_ONLY;
-	struct ppa_go_stack *place;
+	uint32_t base = root & ~(uint32_t)ROOT_ONLY, *id;
 	size_t n;
 
-	if (w->err || (2 * (w->nstacks + 1) > w->nplaces && grow_places(w)))
-		return 0;
-	place = place_of(w->places, w->nplaces, stack, root);
-	if (place->id)
-		return place->id;
+	id = ppa_trace_table_at(&w->known, (uint64_t)stack << 32 | root);
+	if (!id)
+		w->err = -ENOMEM;
+	if (!id || *id)
+		return id ? *id : 0;
 	n = root == base ? ppa_trace_frames(w->in, stack, base, w->frames)
 			 : ppa_trace_frames_root(w->in, stack, base, w->frames);
 	if (!n)
 		return 0;
-	*place = (struct ppa_go_stack){stack, root, ++w->nstacks};
+	*id = ++w->nstacks;
 	table_room(w, &w->stacks, STACKS, MOST_STACK_BYTES);
 	w->stacks.bytes[w->stacks.len++] = STACK;
-	put(&w->stacks, place->id);
+	put(&w->stacks, *id);
 	put(&w->stacks, n);
 	for (size_t i = 0; i < n; i++) {
 		put(&w->stacks, w->frames[i].pc);
@@ -184,7 +153,7 @@ static uint64_t intern(struct ppa_gowire *w, uint32_t stack, uint32_t root)
 		put(&w->stacks, ppa_gowire_string(w, w->frames[i].file));
 		put(&w->stacks, w->frames[i].line);
 	}
-	return place->id;
+	return *id;
 }
 
 uint64_t ppa_gowire_stack(struct ppa_gowire *w, uint32_t stack, uint32_t root)
@@ -197,37 +166,13 @@ uint64_t ppa_gowire_root(struct ppa_gowire *w, uint32_t stack, uint32_t root)
 	return intern(w, stack, root | ROOT_ONLY);
 }
 
-/* At most STRING_BYTES of a text, whole characters, what is none as '?'. */
-static size_t clean(char *to, const char *text, size_t len)
-{
-	size_t n = 0;
-
-	while (len && n < STRING_BYTES) {
-		size_t span = ppa_utf8_span(text, len < STRING_BYTES - n ? len : STRING_BYTES - n);
-
-		memcpy(to + n, text, span);
-		n += span;
-		text += span;
-		len -= span;
-		if (!len || n >= STRING_BYTES)
-			break;
-		/* Cut within a character at the end of the room, or a byte of none? */
-		if (ppa_utf8_span(text, len < 4 ? len : 4))
-			break;
-		to[n++] = '?';
-		text++;
-		len--;
-	}
-	return n;
-}
-
 static void put_strings(struct ppa_gowire *w)
 {
 	struct ppa_go_batch *b = &w->stacks; /* flushed; not needed any more */
 	char text[STRING_BYTES];
 
 	for (uint32_t i = 1; i < w->strings.n; i++) {
-		size_t n = clean(text, w->strings.entries[i].text, w->strings.entries[i].len);
+		size_t n = ppa_utf8_clean(text, sizeof(text), w->strings.entries[i].text, w->strings.entries[i].len);
 
 		table_room(w, b, STRINGS, 1 + 2 * PPA_TRACE_VARINT_MAX + STRING_BYTES);
 		b->bytes[b->len++] = STRING;
@@ -281,6 +226,6 @@ void ppa_gowire_free(struct ppa_gowire *w)
 	ppa_vheap_free(w->events.bytes);
 	ppa_vheap_free(w->stacks.bytes);
 	ppa_vheap_free(w->samples.bytes);
-	ppa_vheap_free(w->places);
+	ppa_trace_table_free(&w->known);
 	ppa_strtab_free(&w->strings);
 }

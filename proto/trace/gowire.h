@@ -16,6 +16,7 @@
 #include "proto/gotrace.h"
 #include "proto/strtab.h"
 #include "proto/trace/frames.h"
+#include "proto/trace/table.h"
 
 struct ppa_sink;
 
@@ -54,19 +55,13 @@ struct ppa_go_batch {
 	uint64_t m, begin, last; /* times of its first and last event */
 };
 
-/* Output stack id of an input stack with a root. */
-struct ppa_go_stack {
-	uint32_t stack, root, id; /* id 0: free */
-};
-
 struct ppa_gowire {
 	struct ppa_sink *out;
 	const struct ppa_trace_input *in;
 	enum ppa_gotrace_version version;
 	struct ppa_strtab strings;
 	struct ppa_go_batch events, stacks, samples;
-	struct ppa_go_stack *places; /* open addressing */
-	size_t nplaces;		     /* a power of two */
+	struct ppa_trace_table known; /* stack and root -> id */
 	uint32_t nstacks;
 	uint64_t nevents; /* written so far */
 	int err;	  /* sticky, as the sink's and the strings' */
