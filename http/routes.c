@@ -68,6 +68,35 @@ static const struct ppa_route others[] = {
 		.name = "/metrics", .methods = GET_HEAD, .handle = ppa_handle_metrics, .type = PPA_TYPE_TEXT,
 		.length = PPA_SHORT,
 	},
+	/* gperftools' and brpc's names, for their clients. */
+	{
+		.name = "/pprof/cmdline", .methods = GET_HEAD, .handle = ppa_handle_cmdline, .type = PPA_TYPE_TEXT,
+		.length = PPA_SHORT,
+	},
+	{
+		.name = "/pprof/contention", .methods = GET_HEAD, .handle = ppa_handle_legacy_named, .type = PPA_TYPE_TEXT,
+		.length = PPA_SHORT,
+	},
+	{
+		.name = "/pprof/growth", .methods = GET_HEAD, .handle = ppa_handle_legacy_named, .type = PPA_TYPE_TEXT,
+		.length = PPA_SHORT,
+	},
+	{
+		.name = "/pprof/heap", .methods = GET_HEAD, .handle = ppa_handle_legacy_named, .type = PPA_TYPE_TEXT,
+		.length = PPA_SHORT,
+	},
+	{
+		.name = "/pprof/profile", .methods = GET_HEAD, .handle = ppa_handle_legacy_profile, .type = PPA_TYPE_BYTES,
+		.length = PPA_LONG,
+	},
+	{
+		.name = "/pprof/symbol", .methods = GET_HEAD | PPA_METHOD_POST, .handle = ppa_handle_symbol,
+		.type = PPA_TYPE_TEXT, .length = PPA_SHORT,
+	},
+	{
+		.name = "/pprof/symbolz", .methods = GET_HEAD | PPA_METHOD_POST, .handle = ppa_handle_symbol,
+		.type = PPA_TYPE_TEXT, .length = PPA_SHORT,
+	},
 };
 
 /* Of all kinds. */

@@ -65,6 +65,8 @@ void ppa_handle_cmdline(struct ppa_request *r) PPA_CTX_SERVER;
 void ppa_handle_profile(struct ppa_request *r) PPA_CTX_SERVER;
 void ppa_handle_wall(struct ppa_request *r) PPA_CTX_SERVER; /* in profile.c */
 void ppa_handle_symbol(struct ppa_request *r) PPA_CTX_SERVER;
+void ppa_handle_legacy_profile(struct ppa_request *r) PPA_CTX_SERVER; /* in legacy.c, as the next */
+void ppa_handle_legacy_named(struct ppa_request *r) PPA_CTX_SERVER;
 void ppa_handle_metrics(struct ppa_request *r) PPA_CTX_SERVER;
 void ppa_handle_settings(struct ppa_request *r) PPA_CTX_SERVER;
 

@@ -183,6 +183,7 @@ struct writer {
 	const struct ppa_snapshot *s;
 	struct ppa_sink *out;
 	struct carry inuse_carry, alloc_carry;
+	bool is_gperftools; /* else Go's dialect */
 };
 
 static struct heap_line heap_line(struct writer *w, const struct ppa_snap_sample *sample)
@@ -254,6 +255,8 @@ static void put_stack(struct writer *w, const struct ppa_snap_sample *sample)
 	for (uint32_t i = 0; i < sample->nlocs; i++)
 		put(w->out, " 0x%" PRIx64, s->locations[loc[i]].address + 1);
 	put_text(w->out, "\n");
+	if (w->is_gperftools)
+		return;
 	if (sample->nlabels && s->form == PPA_FORM_COUNT)
 		put_labels(w, sample);
 	for (uint32_t i = 0; i < sample->nlocs && w->out->len < FRAMES_MAX_BYTES; i++)
@@ -266,6 +269,14 @@ static void put_heap_numbers(struct ppa_sink *out, const struct heap_line *l)
 {
 	put(out, "%" PRId64 ": %" PRId64 " [%" PRId64 ": %" PRId64 "]", l->inuse.objects, l->inuse.bytes,
 	    l->alloc.objects, l->alloc.bytes);
+}
+
+/* What grew is in use, and was all allocated. */
+static void put_growth_numbers(struct ppa_sink *out, int64_t objects, int64_t bytes)
+{
+	const struct heap_line l = {{objects, bytes}, {objects, bytes}};
+
+	put_heap_numbers(out, &l);
 }
 
 static void put_record(struct writer *w, const struct ppa_snap_sample *sample)
@@ -281,7 +292,10 @@ static void put_record(struct writer *w, const struct ppa_snap_sample *sample)
 		put(w->out, "%" PRId64 " %" PRId64, sample->values[1], sample->values[0]);
 		break;
 	default:
-		put(w->out, "%" PRId64, sample->values[0]);
+		if (w->is_gperftools)
+			put_growth_numbers(w->out, sample->values[0], sample->values[1]);
+		else
+			put(w->out, "%" PRId64, sample->values[0]);
 	}
 	put_stack(w, sample);
 }
@@ -307,7 +321,32 @@ static void put_heap_head(struct writer *w, const struct ppa_order *order)
 		sum.alloc.bytes++;
 	put_text(w->out, "heap profile: ");
 	put_heap_numbers(w->out, &sum);
-	put(w->out, " @ heap/%" PRIu64 "\n", 2 * (uint64_t)w->s->period);
+	if (w->is_gperftools)
+		put(w->out, " @ heap_v2/%" PRId64 "\n", w->s->period);
+	else
+		put(w->out, " @ heap/%" PRIu64 "\n", 2 * (uint64_t)w->s->period);
+}
+
+/* gperftools knows no profile but these three. */
+static void put_gperftools_head(struct writer *w, const struct ppa_order *order)
+{
+	int64_t objects = 0, bytes = 0;
+
+	if (w->s->form == PPA_FORM_HEAP) {
+		put_heap_head(w, order);
+		return;
+	}
+	if (w->s->form == PPA_FORM_CONTENTION) {
+		put_text(w->out, "--- contention:\ncycles/second=1000000000\nsampling period=1\n");
+		return;
+	}
+	for (size_t i = 0; i < w->s->nsamples; i++) {
+		objects += w->s->samples[i].values[0];
+		bytes += w->s->samples[i].values[1];
+	}
+	put_text(w->out, "heap profile: ");
+	put_growth_numbers(w->out, objects, bytes);
+	put_text(w->out, " @ growth\n");
 }
 
 static void put_head(struct writer *w, const struct ppa_order *order)
@@ -330,21 +369,20 @@ static void put_head(struct writer *w, const struct ppa_order *order)
 	}
 }
 
-static void put_map(struct writer *w)
+void ppa_text_put_map(const struct ppa_snapshot *s, struct ppa_sink *out)
 {
-	put_text(w->out, "\n--- Memory map: ---\n");
-	for (size_t i = 0; i < w->s->nmappings; i++) {
-		const struct ppa_mapping *m = &w->s->mappings[i];
+	for (size_t i = 0; i < s->nmappings; i++) {
+		const struct ppa_mapping *m = &s->mappings[i];
 
-		put(w->out, "%08" PRIx64 "-%08" PRIx64 " r-xp %08" PRIx64 " 00:00 0 ", m->start, m->limit, m->offset);
-		put_name(w->out, m->filename);
-		put_text(w->out, "\n");
+		put(out, "%08" PRIx64 "-%08" PRIx64 " r-xp %08" PRIx64 " 00:00 0 ", m->start, m->limit, m->offset);
+		put_name(out, m->filename);
+		put_text(out, "\n");
 	}
 }
 
-int ppa_text_encode(const struct ppa_snapshot *s, struct ppa_sink *out)
+static int encode(const struct ppa_snapshot *s, bool is_gperftools, struct ppa_sink *out)
 {
-	struct writer w = {.s = s, .out = out};
+	struct writer w = {.s = s, .out = out, .is_gperftools = is_gperftools};
 	struct ppa_order *order, *sorted;
 
 	if (s->form == PPA_FORM_NONE || !ppa_sound_check(s))
@@ -357,14 +395,28 @@ int ppa_text_encode(const struct ppa_snapshot *s, struct ppa_sink *out)
 	for (size_t i = 0; i < s->nsamples; i++)
 		order[i] = (struct ppa_order){sort_key(s, &s->samples[i]), (uint32_t)i};
 	sorted = ppa_order_sort(order, order + s->nsamples, s->nsamples);
-	put_head(&w, sorted);
+	if (is_gperftools)
+		put_gperftools_head(&w, sorted);
+	else
+		put_head(&w, sorted);
 	for (size_t i = 0; i < s->nsamples; i++)
 		put_record(&w, &s->samples[sorted[i].index]);
 	ppa_vheap_free(order);
 	if (out->len >= FRAMES_MAX_BYTES)
 		put_text(out, "\n# The names of further stacks are left out: too many to read.\n");
-	if (s->text_tail)
+	if (s->text_tail && !is_gperftools)
 		put_text(out, s->text_tail);
-	put_map(&w);
+	put_text(out, is_gperftools ? "\nMAPPED_LIBRARIES:\n" : "\n--- Memory map: ---\n");
+	ppa_text_put_map(s, out);
 	return out->err;
+}
+
+int ppa_text_encode(const struct ppa_snapshot *s, struct ppa_sink *out)
+{
+	return encode(s, false, out);
+}
+
+int ppa_text_encode_gperftools(const struct ppa_snapshot *s, struct ppa_sink *out)
+{
+	return encode(s, true, out);
 }

@@ -15,4 +15,11 @@ struct ppa_snapshot;
  * Context: server. */
 int ppa_text_encode(const struct ppa_snapshot *s, struct ppa_sink *out) PPA_CTX_SERVER;
 
+/* The same as gperftools' own programs write it: without names (their reader asks for those), the heap's head with the
+ * rate as it is; a count of two values is a growth profile, and contentions are called so. Context: server. */
+int ppa_text_encode_gperftools(const struct ppa_snapshot *s, struct ppa_sink *out) PPA_CTX_SERVER;
+
+/* The mappings alone, as lines of /proc/self/maps. Context: server. */
+void ppa_text_put_map(const struct ppa_snapshot *s, struct ppa_sink *out) PPA_CTX_SERVER;
+
 #endif

@@ -171,6 +171,8 @@ HANDLER(ppa_handle_index)
 HANDLER(ppa_handle_named)
 HANDLER(ppa_handle_profile)
 HANDLER(ppa_handle_wall)
+HANDLER(ppa_handle_legacy_profile)
+HANDLER(ppa_handle_legacy_named)
 HANDLER(ppa_handle_metrics)
 
 static int64_t setting;

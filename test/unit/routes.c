@@ -81,6 +81,18 @@ void ppa_handle_symbol(struct ppa_request *r)
 	handled_by("symbol");
 }
 
+void ppa_handle_legacy_profile(struct ppa_request *r)
+{
+	(void)r;
+	handled_by("legacy profile");
+}
+
+void ppa_handle_legacy_named(struct ppa_request *r)
+{
+	(void)r;
+	handled_by("legacy named");
+}
+
 void ppa_handle_metrics(struct ppa_request *r)
 {
 	(void)r;
@@ -162,6 +174,11 @@ static void names_lead_to_handlers(void **state)
 	asks(PPA_METHOD_GET, "/debug/pprof/wall", NULL, 200, "wall");
 	asks(PPA_METHOD_GET, "/debug/fgprof", "seconds=1", 200, "wall");
 	asks(PPA_METHOD_GET, "/debug/fgprof/", NULL, 404, "404 page not found");
+	asks(PPA_METHOD_GET, "/pprof/profile", NULL, 200, "legacy profile");
+	asks(PPA_METHOD_GET, "/pprof/heap", NULL, 200, "legacy named");
+	asks(PPA_METHOD_POST, "/pprof/symbol", NULL, 200, "symbol");
+	asks(PPA_METHOD_GET, "/pprof/nope", NULL, 404, "404 page not found");
+	asks(PPA_METHOD_GET, "/pprof/", NULL, 404, "404 page not found");
 	asks(PPA_METHOD_GET, "/metrics", NULL, 200, "metrics");
 	asks(PPA_METHOD_GET, "/metrics/", NULL, 404, "404 page not found");
 	asks(PPA_METHOD_PUT, "/debug/pprof/settings", NULL, 200, "settings");
