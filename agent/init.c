@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "agent/api/custom.h"
 #include "agent/base/budget.h"
 #include "agent/base/log.h"
 #include "agent/base/real.h"
@@ -26,6 +27,7 @@
 #include "agent/hook/fork.h"
 #include "agent/lock/contention.h"
 #include "agent/snapshot/collect.h"
+#include "agent/snapshot/kinds.h"
 #include "agent/cpu/cpu.h"
 #include "agent/profile/random.h"
 #include "agent/profile/ready.h"
@@ -34,6 +36,7 @@
 #include "agent/thread/created.h"
 #include "agent/thread/newborn.h"
 #include "agent/thread/threads.h"
+#include "http/routes.h"
 #include "http/server.h"
 #include "unwind/module/modules.h"
 #include "unwind/jit/jit.h"
@@ -179,6 +182,23 @@ static void start_threads(void)
 		ppa_unloads_start();
 }
 
+/* What the program may not call a profile of its own. */
+static bool is_taken(const char *name)
+{
+	const struct ppa_route *route;
+
+	for (size_t i = 0; (route = ppa_routes_at(i)); i++)
+		if (strcmp(route->name, name) == 0)
+			return true;
+	return ppa_kinds_is_ours(name);
+}
+
+static void start_custom(void)
+{
+	if (ppa_custom_start(is_taken))
+		ppa_log("out of memory: no profiles of the program's own");
+}
+
 /* A mask inherited over exec may block everything. */
 static void free_own_signal(void)
 {
@@ -207,6 +227,7 @@ __attribute__((constructor)) static void init(void)
 		start_heap();
 		start_contention();
 		start_threads();
+		start_custom();
 		start_server(false);
 		if (config.heap_rate && config.heap_rate < FINE_HEAP_RATE)
 			ppa_ready_wait(READY_MS);

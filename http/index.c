@@ -60,7 +60,7 @@ static bool next(struct walk *at, struct entry *out)
 	if (!route && !kind)
 		return false;
 	if (!route || (kind && strcmp(kind->name, route->name) < 0)) {
-		*out = (struct entry){kind->name, kind->help, kind->cost, kind->count()};
+		*out = (struct entry){kind->name, kind->help, kind->cost, ppa_kinds_count(kind)};
 		at->kind++;
 	} else {
 		*out = (struct entry){route->name, route->help, route->cost, 0};

@@ -19,7 +19,7 @@
 #include "proto/sink.h"
 #include "proto/text.h"
 
-enum { SECONDS_MAX = 24 * 3600, FILE_NAME_MAX = 64 };
+enum { SECONDS_MAX = 24 * 3600, FILE_NAME_MAX = 80 };
 
 static bool client_is_gone(void *web)
 {

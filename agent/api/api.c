@@ -8,6 +8,7 @@
 
 #include <stdatomic.h>
 
+#include "agent/api/custom.h"
 #include "agent/base/attr.h"
 #include "agent/base/self.h"
 #include "agent/profile/tags.h"
@@ -42,9 +43,32 @@ static void labels_put(pprof_labels set)
 		atomic_store_explicit(&t->tags, set, memory_order_relaxed);
 }
 
+/* A thread that has no slot may add, too. Before our constructor, and where we are off, names are only taken. */
+static struct pprof_profile *profile_new(const char *name)
+{
+	return (struct pprof_profile *)ppa_custom_new(name);
+}
+
+static int profile_add(struct pprof_profile *profile, const void *value, int skip)
+{
+	if (!profile)
+		return 0;
+	return ppa_custom_add((struct ppa_custom *)profile, (uintptr_t)value, skip,
+			      (uintptr_t)__builtin_return_address(0));
+}
+
+static void profile_remove(struct pprof_profile *profile, const void *value)
+{
+	if (profile)
+		ppa_custom_remove((struct ppa_custom *)profile, (uintptr_t)value);
+}
+
 PPA_EXPORT const struct pprof_agent_api pprof_agent_api_v1 = {
 	.size = sizeof(pprof_agent_api_v1),
 	.label_set = label_set,
 	.labels_get = labels_get,
 	.labels_put = labels_put,
+	.profile_new = profile_new,
+	.profile_add = profile_add,
+	.profile_remove = profile_remove,
 };

@@ -38,6 +38,9 @@ struct pprof_agent_api {
 	int (*label_set)(const char *key, const char *value);
 	pprof_labels (*labels_get)(void);
 	void (*labels_put)(pprof_labels labels);
+	struct pprof_profile *(*profile_new)(const char *name);
+	int (*profile_add)(struct pprof_profile *profile, const void *value, int skip);
+	void (*profile_remove)(struct pprof_profile *profile, const void *value);
 };
 
 #ifndef PPROF_AGENT_TABLE_ONLY
@@ -117,6 +120,40 @@ PPROF_INLINE_ void pprof_labels_put(pprof_labels labels)
 
 	if (agent)
 		agent->labels_put(labels);
+}
+
+/* ---- custom profiles ----
+ *
+ * A profile is a set of values, and tells which stacks added those that are in it now: connections taken from a pool and
+ * not given back, files that are open. It is served at /debug/pprof/NAME, and stays as long as the process. */
+
+/* A new profile: a name of up to 63 letters, digits, dots, slashes, _ and -, as in "db.connections". NULL without the
+ * agent, for a bad name, one that is taken (by another profile or by a page of the agent's), or beyond 64 profiles. NULL
+ * may be given to the next two, which then do nothing. */
+PPROF_INLINE_ struct pprof_profile *pprof_profile_new(const char *name)
+{
+	const struct pprof_agent_api *agent = pprof_agent_();
+
+	return agent ? agent->profile_new(name) : NULL;
+}
+
+/* Add a value, which is only compared, never looked into, with the stack of the caller; less the first skip frames, where
+ * a wrapper adds for its own caller (inlined functions are no frames). 0; -EEXIST if it is in the profile, -EINVAL for
+ * NULL, -ENOMEM when the agent's memory limit leaves no room for it. */
+PPROF_INLINE_ int pprof_profile_add(struct pprof_profile *profile, const void *value, int skip)
+{
+	const struct pprof_agent_api *agent = pprof_agent_();
+
+	return agent ? agent->profile_add(profile, value, skip) : 0;
+}
+
+/* Nothing happens if the value is not in the profile. */
+PPROF_INLINE_ void pprof_profile_remove(struct pprof_profile *profile, const void *value)
+{
+	const struct pprof_agent_api *agent = pprof_agent_();
+
+	if (agent)
+		agent->profile_remove(profile, value);
 }
 
 #endif /* PPROF_AGENT_TABLE_ONLY */

@@ -59,6 +59,7 @@ void ppa_collect_reset(void)
 	memset(&symbols, 0, sizeof(symbols));
 	ppa_lock_reset(&named_lock);
 	ppa_goroutine_reset();
+	ppa_kinds_reset();
 }
 
 void ppa_collect_set_default_hz(int hz)
@@ -191,7 +192,7 @@ static int build_named(const struct ppa_named_request *req, const struct ppa_row
 	times.time_ns = (int64_t)ppa_sys_clock_ns(CLOCK_REALTIME);
 	if (before)
 		times.duration_ns = (int64_t)(ppa_sys_clock_ns(CLOCK_MONOTONIC) - begin_ns);
-	req->kind->gather(&rows);
+	ppa_kinds_gather(req->kind, &rows);
 	if (before)
 		ppa_rows_subtract(&rows, before);
 	use_symbols(1);
@@ -208,7 +209,7 @@ int ppa_collect_named(const struct ppa_named_request *req, struct ppa_snapshot *
 	int err = 0;
 
 	if (req->delta_ns) {
-		req->kind->gather(&before);
+		ppa_kinds_gather(req->kind, &before);
 		err = wait_delta(req, begin_ns);
 	}
 	if (!err) {

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "agent/api/custom.h"
 #include "agent/dump/dump.h"
 #include "agent/heap/mmap.h"
 #include "agent/snapshot/build.h"
@@ -101,7 +102,7 @@ static const struct ppa_kind kinds[] = {
 };
 /* clang-format on */
 
-const struct ppa_kind *ppa_kinds_find(const char *name)
+static const struct ppa_kind *find_ours(const char *name)
 {
 	for (size_t i = 0; i < PPA_ARRAY_LEN(kinds); i++)
 		if (strcmp(kinds[i].name, name) == 0)
@@ -109,7 +110,48 @@ const struct ppa_kind *ppa_kinds_find(const char *name)
 	return NULL;
 }
 
+bool ppa_kinds_is_ours(const char *name)
+{
+	return find_ours(name) != NULL;
+}
+
+const struct ppa_kind *ppa_kinds_find(const char *name)
+{
+	const struct ppa_kind *k = find_ours(name);
+
+	for (size_t i = 0; !k && i < PPA_CUSTOM_MAX; i++) {
+		k = ppa_kinds_custom(i);
+		if (k && strcmp(k->name, name) != 0)
+			k = NULL;
+	}
+	return k;
+}
+
+/* Kinds whose name comes before. A name of ours that the program took before we were there is not its. */
+static size_t rank_of(const char *name)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < PPA_ARRAY_LEN(kinds); i++)
+		n += strcmp(kinds[i].name, name) < 0;
+	for (size_t i = 0; i < PPA_CUSTOM_MAX; i++) {
+		const struct ppa_kind *k = ppa_kinds_custom(i);
+
+		n += k && strcmp(k->name, name) < 0 && !find_ours(k->name);
+	}
+	return n;
+}
+
 const struct ppa_kind *ppa_kinds_at(size_t i)
 {
-	return i < PPA_ARRAY_LEN(kinds) ? &kinds[i] : NULL;
+	for (size_t k = 0; k < PPA_ARRAY_LEN(kinds); k++)
+		if (rank_of(kinds[k].name) == i)
+			return &kinds[k];
+	for (size_t k = 0; k < PPA_CUSTOM_MAX; k++) {
+		const struct ppa_kind *kind = ppa_kinds_custom(k);
+
+		if (kind && !find_ours(kind->name) && rank_of(kind->name) == i)
+			return kind;
+	}
+	return NULL;
 }

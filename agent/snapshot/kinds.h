@@ -28,8 +28,9 @@ struct ppa_kind {
 	bool has_delta;	     /* seconds= gives the difference of two moments */
 	bool cuts_allocator; /* leaf frames of allocators say nothing: the caller is meant */
 	const char *label;   /* key of the label made of the rows' number; NULL: none */
+	unsigned custom;     /* number + 1 of a profile of the program's own (api/custom.h); 0: one of ours */
 
-	/* Each on a server thread. */
+	/* Each on a server thread. gather and count: by way of ppa_kinds_gather and ppa_kinds_count. */
 	const char *(*label_text)(uint64_t number); /* its value; NULL: the number itself */
 	void (*gather)(struct ppa_rows *rows);	    /* errors in rows->err */
 	int64_t (*period)(void);
@@ -40,10 +41,23 @@ struct ppa_kind {
 	const char *(*text_tail)(struct ppa_picture *p, bool may_pause);
 };
 
-/* The kind of exactly this name, NULL if there is none. Context: any. */
-const struct ppa_kind *ppa_kinds_find(const char *name) PPA_CTX_ANY;
+/* The kind of exactly this name, NULL if there is none. A kind stays for ever. Context: server. */
+const struct ppa_kind *ppa_kinds_find(const char *name) PPA_CTX_SERVER;
 
-/* The kinds by name; NULL after the last. Context: any. */
-const struct ppa_kind *ppa_kinds_at(size_t i) PPA_CTX_ANY;
+/* The kinds by name, the program's own among them; NULL after the last. Context: server. */
+const struct ppa_kind *ppa_kinds_at(size_t i) PPA_CTX_SERVER;
+
+/* Is this the name of one of ours? Context: any. */
+bool ppa_kinds_is_ours(const char *name) PPA_CTX_ANY;
+
+/* The kind's rows; its count for the index. Context: server. */
+void ppa_kinds_gather(const struct ppa_kind *kind, struct ppa_rows *rows) PPA_CTX_SERVER;
+uint64_t ppa_kinds_count(const struct ppa_kind *kind) PPA_CTX_SERVER;
+
+/* For kinds.c: the kind of the program's profile of this number, NULL if there is none. Context: server. */
+const struct ppa_kind *ppa_kinds_custom(size_t number) PPA_CTX_SERVER;
+
+/* Context: child. */
+void ppa_kinds_reset(void) PPA_CTX_CHILD;
 
 #endif

@@ -116,7 +116,7 @@ static void tell_records(const struct visitor *v)
 			.name = "profile_records",
 			.labels = labels,
 			.help = "What the index counts: records, threads for goroutine.",
-			.value = kind->count(),
+			.value = ppa_kinds_count(kind),
 		};
 
 		snprintf(labels, sizeof(labels), "profile=\"%s\"", kind->name);
