@@ -289,7 +289,9 @@ static void put_record(struct writer *w, const struct ppa_snap_sample *sample)
 		put_heap_numbers(w->out, &l);
 		break;
 	case PPA_FORM_CONTENTION:
-		put(w->out, "%" PRId64 " %" PRId64, sample->values[1], sample->values[0]);
+		/* An estimate may be rounded to no contention at all, by which google-pprof divides. */
+		put(w->out, "%" PRId64 " %" PRId64, sample->values[1],
+		    w->is_gperftools && sample->values[0] == 0 ? 1 : sample->values[0]);
 		break;
 	default:
 		if (w->is_gperftools)
