@@ -58,7 +58,7 @@ func measure(t *testing.T, query string, seconds int, command ...string) (*profi
 		if !late {
 			return p, printed(x.out.String())
 		}
-		if try == 2 {
+		if try == 4 {
 			t.Fatalf("%v takes longer than %d s: the machine is too busy to measure anything", command, seconds)
 		}
 		seconds *= 2

@@ -45,7 +45,7 @@ whole() {
 			if (share[name] < lo || share[name] > hi) { print name, share[name]; bad = 1 }
 		}
 		END {
-			within("work", 98, 100); within("main", 20, 50)
+			within("work", 98, 100); within("main", 26, 41)
 			split("copies prints sorts allocates asks", part, " ")
 			for (i in part) within(part[i], 12, 28)
 			exit bad

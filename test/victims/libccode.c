@@ -2,19 +2,24 @@
  *
  * Most of its CPU time is spent inside libc: copying, printing (floating point too: the largest frames there are),
  * sorting with a callback, allocating, asking the kernel, in the main thread and in two others, under call chains that
- * are known: work > copies|prints|sorts|allocates|asks. libccode runs until it is killed. */
+ * are known: work > copies|prints|sorts|allocates|asks. Whoever is two slices ahead of another waits, so each thread
+ * has a third whatever the machine does besides. libccode runs until it is killed. */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "victim.h"
 
-enum { BYTES = 60000, NUMBERS = 1000, BLOCKS = 100, SLICE_NS = 20000000 };
+enum { THREADS = 3, BYTES = 60000, NUMBERS = 1000, BLOCKS = 100, SLICE_NS = 20000000 };
 
 struct room {
 	char from[BYTES], to[BYTES];
 	int numbers[NUMBERS];
 	void *blocks[BLOCKS];
+	_Atomic unsigned slices; /* done */
 };
+
+static struct room rooms[THREADS];
 
 static VICTIM_NOINLINE void copies(struct room *r)
 {
@@ -60,8 +65,17 @@ static VICTIM_NOINLINE void asks(struct room *r)
 	VICTIM_NO_TAIL_CALL();
 }
 
-static VICTIM_NOINLINE void *work(void *room)
+static int is_ahead(struct room *r)
 {
+	for (int i = 0; i < THREADS; i++)
+		if (r->slices > rooms[i].slices + 2)
+			return 1;
+	return 0;
+}
+
+static VICTIM_NOINLINE void *work(void *arg)
+{
+	struct room *room = arg;
 	static void (*const parts[])(struct room *) = {copies, prints, sorts, allocates, asks};
 
 	for (unsigned i = 0;; i++) {
@@ -69,13 +83,15 @@ static VICTIM_NOINLINE void *work(void *room)
 
 		while (victim_cpu_ns() < end)
 			parts[i % 5](room);
+		room->slices++;
+		while (is_ahead(room))
+			victim_sleep_ms(1);
 	}
 	return NULL;
 }
 
 int main(void)
 {
-	static struct room rooms[3];
 	pthread_t t;
 
 	victim_gate();
