@@ -62,6 +62,7 @@ $(O)/test/%.o: WARN += -Wno-frame-larger-than
 
 SRC := $(wildcard agent/*.c agent/*/*.c agent/*/*/*.c unwind/*/*.c http/*.c proto/*.c proto/*/*.c)
 GEN := $(if $(wildcard proto/profile.proto),$(B)/gen/proto/profile.pb.c)
+PAGES := $(B)/gen/http/pages.h
 OBJ := $(SRC:%.c=$(O)/%.o) $(GEN:$(B)/%.c=$(O)/%.o)
 ARCHIVES := $(addprefix $(VLIB)/,libunwind.a libz.a libnanopb.a libbacktrace.a libiberty.a)
 STUBS := $(addprefix $(B)/stub/,libc.so.6 libpthread.so.0 libdl.so.2 librt.so.1)
@@ -81,7 +82,7 @@ $(LIB): $(OBJ) $(ARCHIVES) $(STUBS) agent/exports.map
 		|| { echo "hint: an undefined libc function must stand in scripts/imports.allow" >&2; false; }
 	mv -f $@.tmp $@
 
-$(O)/%.o: %.c $(B)/vendor/.stamp | $(GEN)
+$(O)/%.o: %.c $(B)/vendor/.stamp | $(GEN) $(PAGES)
 	$(call say,CC $<)
 	mkdir -p $(@D)
 	$(COMPILE) -c -o $@ $<
@@ -96,6 +97,11 @@ $(B)/gen/proto/%.pb.c $(B)/gen/proto/%.pb.h: proto/%.proto proto/%.options | $(B
 	mkdir -p $(@D)
 	protoc --plugin=protoc-gen-nanopb=/usr/bin/protoc-gen-nanopb -I proto --nanopb_opt="-q -Iproto" \
 		--nanopb_out=$(@D) $(<F)
+
+$(PAGES): $(wildcard http/pages/*) scripts/embed-pages
+	$(call say,GEN $@)
+	mkdir -p $(@D)
+	scripts/embed-pages $(wildcard http/pages/*.css http/pages/*.js) > $@.tmp && mv -f $@.tmp $@
 
 $(STUBS) &: scripts/imports.allow scripts/stub-libc | $(B)/.bootstrap-build
 	$(call say,GEN $(B)/stub)
@@ -244,12 +250,12 @@ run: export CMD := $(value CMD)
 
 # -- checks ----------------------------------------------------------------------------------------------------------
 
-CHECKS := format includes sizes getenv settings context tailcalls exports imports tidy
+CHECKS := format includes sizes getenv settings pages context tailcalls exports imports tidy
 .PHONY: check check-all fmt $(CHECKS:%=check-%)
 check: # all of them, whichever fails
 	+$(MAKE) -k --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j2) check-all && echo "check: all clean"
 check-all: $(CHECKS:%=check-%)
-check-format check-includes check-sizes check-getenv check-tidy: $(B)/vendor/.stamp $(GEN)
+check-format check-includes check-sizes check-getenv check-tidy: $(B)/vendor/.stamp $(GEN) $(PAGES)
 check-context check-tailcalls: $(OBJ)
 check-exports check-imports: $(LIB)
 $(CHECKS:%=check-%):

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "agent/snapshot/collect.h"
+#include "http/flamegraph.h"
 #include "http/query.h"
 #include "http/reply.h"
 #include "proto/folded.h"
@@ -26,11 +27,13 @@ static int encode_pprof(const struct ppa_snapshot *s, uint32_t type, struct ppa_
 
 static const struct {
 	const char *name, *content_type;
+	const char *policy; /* Content-Security-Policy */
 	bool is_file;
 	int (*encode)(const struct ppa_snapshot *s, uint32_t type, struct ppa_sink *out);
 } forms[] = {
-	[PPA_FORMAT_PPROF] = {"pprof", PPA_TYPE_BYTES, true, encode_pprof},
-	[PPA_FORMAT_FOLDED] = {"folded", PPA_TYPE_TEXT, false, ppa_folded_encode},
+	[PPA_FORMAT_PPROF] = {"pprof", PPA_TYPE_BYTES, NULL, true, encode_pprof},
+	[PPA_FORMAT_FOLDED] = {"folded", PPA_TYPE_TEXT, NULL, false, ppa_folded_encode},
+	[PPA_FORMAT_FLAMEGRAPH] = {"flamegraph", PPA_TYPE_HTML, ppa_flamegraph_policy, false, ppa_flamegraph_build},
 };
 
 static uint32_t type_named(const struct ppa_value_type *types, uint32_t n, const char *name)
@@ -63,7 +66,7 @@ int ppa_format_parse(const char *query, const struct ppa_value_type *types, uint
 	*wish = (struct ppa_form_wish){PPA_FORMAT_PPROF, 0};
 	if (n == -ENOENT)
 		return 0;
-	*why = "invalid value for \"format\" - must be pprof or folded";
+	*why = "invalid value for \"format\" - must be pprof, folded or flamegraph";
 	while (n > 0 && i < PPA_ARRAY_LEN(forms) && strcmp(text, forms[i].name) != 0)
 		i++;
 	if (n < 0 || i == PPA_ARRAY_LEN(forms))
@@ -89,6 +92,12 @@ void ppa_format_reply_head(struct ppa_request *r, const struct ppa_form_wish *wi
 void ppa_format_reply(struct ppa_request *r, const struct ppa_form_wish *wish, struct ppa_snapshot *snapshot,
 		      const char *file)
 {
+	struct ppa_reply h = {
+		.status = 200,
+		.type = forms[wish->format].content_type,
+		.attachment = forms[wish->format].is_file ? file : NULL,
+		.policy = forms[wish->format].policy,
+	};
 	struct ppa_sink body;
 	int err;
 
@@ -98,7 +107,6 @@ void ppa_format_reply(struct ppa_request *r, const struct ppa_form_wish *wish, s
 	if (err)
 		ppa_reply_error(r, 500, "failed to encode profile: out of memory");
 	else
-		ppa_reply_ok(r, forms[wish->format].content_type, forms[wish->format].is_file ? file : NULL, body.bytes,
-			     body.len);
+		ppa_reply_send(r, &h, body.bytes, body.len);
 	ppa_sink_free(&body);
 }

@@ -14,6 +14,7 @@
 enum ppa_format {
 	PPA_FORMAT_PPROF, /* the file for pprof */
 	PPA_FORMAT_FOLDED,
+	PPA_FORMAT_FLAMEGRAPH,
 };
 
 struct ppa_form_wish {

@@ -115,6 +115,8 @@ static void build_head(struct ppa_request *r, const struct ppa_reply *reply, lon
 		add(h, "Allow: %s\r\n", reply->allow);
 	if (reply->challenge)
 		add(h, "WWW-Authenticate: %s\r\n", reply->challenge);
+	if (reply->policy)
+		add(h, "Content-Security-Policy: %s\r\n", reply->policy);
 	add(h, "Date: %s\r\n", date);
 	if (content_len >= 0)
 		add(h, "Content-Length: %lld\r\n", content_len);

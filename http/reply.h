@@ -21,6 +21,7 @@ struct ppa_reply {
 	const char *location;	/* NULL for none */
 	const char *allow;	/* NULL for none */
 	const char *challenge;	/* WWW-Authenticate, NULL for none */
+	const char *policy;	/* Content-Security-Policy, NULL for none */
 };
 
 /* Send head and body; to HEAD the head alone. A connection that breaks meanwhile is the client's loss: the request is

@@ -79,10 +79,10 @@ bool ppa_stack_next(struct ppa_stack_walk *w, uint32_t *frame)
 		uint32_t loc;
 
 		if (w->nlocs == 0) {
-			*frame = w->st->no_stack;
 			if (!w->is_empty)
 				return false;
 			w->is_empty = false;
+			*frame = w->st->no_stack;
 			return true;
 		}
 		loc = w->locs[--w->nlocs];

@@ -52,7 +52,8 @@ struct ppa_stack_walk {
 
 void ppa_stack_begin(const struct ppa_stacks *st, uint32_t sample, struct ppa_stack_walk *w) PPA_CTX_SERVER;
 
-/* The next frame on the way from root to leaf; false after the leaf. A sample without frames has one named [no stack].
+/* The next frame on the way from root to leaf; false after the leaf, and *frame
+ * stays. A sample without frames has one named [no stack].
  * Context: server. */
 bool ppa_stack_next(struct ppa_stack_walk *w, uint32_t *frame) PPA_CTX_SERVER;
 

@@ -174,7 +174,7 @@ func TestFoldedProfilesOfTime(t *testing.T) {
 
 func TestFormsThatDoNotExist(t *testing.T) {
 	x := start(t, nil, victim("idle"))
-	const noFormat = "invalid value for \"format\" - must be pprof or folded\n"
+	const noFormat = "invalid value for \"format\" - must be pprof, folded or flamegraph\n"
 	for path, words := range map[string]string{
 		"heap?format=svg":                            noFormat,
 		"heap?format=Folded&seconds=30":              noFormat,

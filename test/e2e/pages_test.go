@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Promise: the pages are whole by themselves, may do nothing but what they were built to do, and no name can break out of
+// its place. On a phone and on a desk, with scripts and without, they show what the profile says and the browser has
+// nothing to complain about.
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// flameData is what proto/flame.h describes.
+type flameData struct {
+	Types    [][2]string
+	Selected int
+	Main     string
+	Strings  []string
+	Frames   []int
+	Labels   [][2]string
+	Stacks   []int64
+}
+
+func (d *flameData) name(frame int64) string { return d.Strings[d.Frames[3*frame]] }
+
+// fold reads the stacks as the page does.
+func (d *flameData) fold(index int) map[string]int64 {
+	stacks := map[string]int64{}
+	var frames []string
+	at := 0
+	next := func() int64 { at++; return d.Stacks[at-1] }
+	for at < len(d.Stacks) {
+		frames = frames[:next()]
+		for more := next(); more > 0; more-- {
+			frames = append(frames, strings.ReplaceAll(d.name(next()), ";", "%3B"))
+		}
+		for entries := next(); entries > 0; entries-- {
+			at += int(next()) // labels
+			stacks[strings.Join(frames, ";")] += d.Stacks[at+index]
+			at += len(d.Types)
+		}
+	}
+	for stack, v := range stacks {
+		if v == 0 {
+			delete(stacks, stack)
+		}
+	}
+	return stacks
+}
+
+var flamePage = regexp.MustCompile(`(?s)^<!DOCTYPE html>.*<script type="application/json" id="data">(.*?)</script>\n<script>.*?</script>\n</body>\n</html>\n$`)
+
+func readFlame(t *testing.T, a *answer) *flameData {
+	t.Helper()
+	isText(t, a, "text/html; charset=utf-8")
+	policy := a.header.Get("Content-Security-Policy")
+	for _, part := range []string{"default-src 'none'", "script-src 'sha256-", "style-src 'sha256-", "frame-ancestors 'none'"} {
+		if !strings.Contains(policy, part) {
+			t.Errorf("the policy lacks %s: %q", part, policy)
+		}
+	}
+	m := flamePage.FindSubmatch(a.body)
+	if m == nil {
+		t.Fatalf("no such page: %.300s", a.body)
+	}
+	if regexp.MustCompile(`(src|href)="?(https?:)?//|@import|url\(`).Match(a.body) {
+		t.Errorf("the page asks for something else")
+	}
+	var d flameData
+	if err := json.Unmarshal(m[1], &d); err != nil {
+		t.Fatal(err)
+	}
+	return &d
+}
+
+func TestFlamegraphSaysWhatTheProfileSays(t *testing.T) {
+	targets := quietTargets(t)
+	for _, k := range kinds {
+		t.Run(k.name, func(t *testing.T) {
+			x := targets[k.name]
+			p := isFile(t, x.get(root+k.name), k.name)
+			d := readFlame(t, x.get(root+k.name+"?format=flamegraph"))
+			if d.Selected != defaultIndex(p) || len(d.Types) != len(p.SampleType) {
+				t.Errorf("type %d of %q", d.Selected, d.Types)
+			}
+			for i, s := range p.SampleType {
+				if d.Types[i] != [2]string{s.Type, s.Unit} {
+					t.Errorf("type %d is %q, in the profile %v", i, d.Types[i], s)
+				}
+				sameStacks(t, s.Type, d.fold(i), foldProfile(p, i))
+			}
+			d = readFlame(t, x.get(root+k.name+"?format=flamegraph&type=0"))
+			if d.Selected != 0 {
+				t.Errorf("type=0 selects %d", d.Selected)
+			}
+			if k.hasDelta {
+				readFlame(t, x.get(root+k.name+"?format=flamegraph&seconds=1"))
+			}
+		})
+	}
+	x := start(t, nil, victim("spin"), "2", "0")
+	for _, name := range []string{"profile", "wall"} {
+		d := readFlame(t, x.get(root+name+"?format=flamegraph&seconds=1&labels=tid"))
+		tids := map[string]bool{}
+		for _, l := range d.Labels {
+			if l[0] == "tid" {
+				tids[l[1]] = true
+			}
+		}
+		if sumOf(d.fold(1)) <= 0 || len(tids) < 2 {
+			t.Errorf("%s: sum %d, %d threads", name, sumOf(d.fold(1)), len(tids))
+		}
+	}
+}
+
+// rootURL is where a browser finds the target.
+func (x *target) rootURL() string { return "http://" + x.addr + root }
+
+func TestPagesInABrowser(t *testing.T) {
+	b := startBrowser(t)
+	x := start(t, []string{"PPROF_HEAP_RATE=1"}, victim("manysites"), "500")
+	waitFor(t, 30*time.Second, "blocks", func() bool { return strings.Contains(x.out.String(), "ready") }, nil)
+	total := sumOf(readFlame(t, x.get(root+"heap?format=flamegraph")).fold(3))
+	for _, s := range screens {
+		p := b.open(x.rootURL()+"heap?format=flamegraph", s)
+		if !s.hasScript {
+			p.call("Emulation.setScriptExecutionDisabled", object{"value": false})
+		}
+		if over := p.number("document.documentElement.scrollWidth - innerWidth"); over > 0 {
+			t.Errorf("%s: the page is %v pixels too wide", s.name, over)
+		}
+		if n := p.number("document.querySelectorAll('#functions tbody tr').length"); n < 20 {
+			t.Errorf("%s: %v functions in the table", s.name, n)
+		}
+		if shown := p.number("document.getElementById('graph').clientHeight"); (shown > 100) != s.hasScript {
+			t.Errorf("%s: the graph is %v pixels high", s.name, shown)
+		}
+		if s.hasScript {
+			said := p.text("document.querySelector('#graph').ariaLabel")
+			if want := fmt.Sprintf("%.1f KiB", float64(total)/1024); !strings.Contains(said, want) {
+				t.Errorf("%s: %q, not %s", s.name, said, want)
+			}
+		}
+		p.picture("heap-" + s.name)
+		p.close(s.name)
+		p = b.open(x.rootURL(), s)
+		p.call("Emulation.setScriptExecutionDisabled", object{"value": false})
+		if over := p.number("document.documentElement.scrollWidth - innerWidth"); over > 0 {
+			t.Errorf("index, %s: the page is %v pixels too wide", s.name, over)
+		}
+		p.picture("index-" + s.name)
+		p.close("index, " + s.name)
+	}
+	x.finish()
+}
+
+// What is done with the keyboard alone, and what a screen reader is told.
+func TestFlamegraphByKeyboard(t *testing.T) {
+	b := startBrowser(t)
+	x := start(t, []string{"PPROF_HEAP_RATE=1"}, victim("manysites"), "500")
+	waitFor(t, 30*time.Second, "blocks", func() bool { return strings.Contains(x.out.String(), "ready") }, nil)
+	p := b.open(x.rootURL()+"heap?format=flamegraph", screens[3])
+	said := func() string {
+		return p.text("document.getElementById(document.querySelector('#graph').getAttribute('aria-activedescendant')).textContent")
+	}
+	level := func() float64 {
+		return p.number("Number(document.querySelector('[role=treeitem]').getAttribute('aria-level'))")
+	}
+	for i := 0; i < 20 && p.text("document.activeElement.id") != "graph"; i++ {
+		p.press("Tab")
+	}
+	if !strings.Contains(said(), "in all") || level() != 1 {
+		t.Fatalf("at the beginning: %q", said())
+	}
+	for i := 2.0; i < 6; i++ {
+		if p.press("ArrowDown"); level() != i {
+			t.Errorf("one down: level %v, %q", level(), said())
+		}
+	}
+	deep := said()
+	if p.press("Enter"); said() != deep || p.eval("document.getElementById('out').disabled") != false {
+		t.Errorf("zoomed: %q, before %q", said(), deep)
+	}
+	p.picture("zoomed")
+	if p.press("Backspace", "ArrowUp"); level() != 4 {
+		t.Errorf("one up: %q", said())
+	}
+	if p.press("Escape"); p.eval("document.getElementById('out').disabled") != true {
+		t.Errorf("Esc does not show all")
+	}
+	p.press("/")
+	if p.text("document.activeElement.id") != "search" {
+		t.Fatalf("/ does not search")
+	}
+	p.press("s", "t", "e", "p", "_", "0", "0", "1")
+	if found := p.text("document.getElementById('matched').textContent"); !regexp.MustCompile(`^\d+ functions, .* KiB, \d+\.\d+ %$`).MatchString(found) {
+		t.Errorf("found: %q", found)
+	}
+	p.picture("search")
+	if p.press("Enter"); !strings.HasPrefix(said(), "step_001") || p.text("document.activeElement.id") != "graph" {
+		t.Errorf("the first found: %q", said())
+	}
+	first := said()
+	if p.press("n"); said() == first || !strings.HasPrefix(said(), "step_001") {
+		t.Errorf("the next found: %q", said())
+	}
+	for _, layout := range []string{"up", "callees"} {
+		p.eval("(e => { e.value = '" + layout + "'; e.dispatchEvent(new Event('change')); })(document.getElementById('layout'))")
+		if !strings.Contains(said(), "in all") {
+			t.Errorf("%s: %q", layout, said())
+		}
+		p.picture("layout-" + layout)
+	}
+	p.close("keyboard")
+	x.finish()
+}
+
+// 20,000 stacks that are all different: size, and what the browser's own clock says. Its verdict is about CPU time, of
+// which a loaded machine gives less: a bound of five times what is promised.
+func TestFlamegraphOfTwentyThousandStacks(t *testing.T) {
+	x := start(t, []string{"PPROF_HEAP_RATE=1", "PPROF_MAX_MEMORY=512"}, victim("manysites"), "20000")
+	waitFor(t, 60*time.Second, "blocks", func() bool { return strings.Contains(x.out.String(), "ready") }, nil)
+	a := x.get(root + "heap?format=flamegraph")
+	stacks := len(readFlame(t, a).fold(3))
+	t.Logf("%d stacks: %d bytes, answered in %v", stacks, len(a.body), a.took)
+	if stacks < 20000 || len(a.body) > 3<<20 {
+		t.Errorf("%d stacks in %d bytes, not 20,000 in 3 MiB", stacks, len(a.body))
+	}
+	b := startBrowser(t)
+	for _, s := range []screen{screens[3], screens[0]} {
+		p := b.open(x.rootURL()+"heap?format=flamegraph", s)
+		ready := p.number("performance.getEntriesByName('flamegraph-ready')[0].startTime")
+		began := p.number("performance.getEntriesByType('navigation')[0].responseStart")
+		t.Logf("%s: usable %.0f ms after the request, %.0f ms after the answer began", s.name, ready, ready-began)
+		if ready-began > 5000 {
+			t.Errorf("%s: %.0f ms until it can be used", s.name, ready-began)
+		}
+		p.picture("20000-" + s.name)
+		p.close(s.name)
+	}
+	x.finish()
+}
