@@ -155,6 +155,13 @@ int ppa_sampler_open(int hz, bool label_tid, struct ppa_session **out)
 	return err;
 }
 
+void ppa_sampler_tap(struct ppa_session *s, void (*tap)(const struct ppa_record *r, const uintptr_t *pcs))
+{
+	ppa_lock(&sampler.lock);
+	s->tap = tap;
+	ppa_unlock(&sampler.lock);
+}
+
 uint64_t ppa_sampler_tick(void)
 {
 	uint64_t again = TICK_NS, newborns;

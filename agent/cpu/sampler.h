@@ -17,6 +17,12 @@ struct ppa_session;
  * be given a timer. Context: server. */
 int ppa_sampler_open(int hz, bool label_tid, struct ppa_session **out) PPA_CTX_SERVER;
 
+/* Give the session's samples to tap from now on, on any server thread and under the sampler's lock, instead of counting
+ * them. Context: server. */
+struct ppa_record;
+void ppa_sampler_tap(struct ppa_session *s,
+		     void (*tap)(const struct ppa_record *r, const uintptr_t *pcs)) PPA_CTX_SERVER;
+
 /* Drain the rings into the sessions, look for new threads and modules when it is time. Returns after how many
  * nanoseconds it wants to be called again. Context: server. */
 uint64_t ppa_sampler_tick(void) PPA_CTX_SERVER;

@@ -189,6 +189,11 @@ void ppa_session_take(struct ppa_session *s, const struct ppa_record *r, const u
 	n = thin(s, t, r->weight_ns);
 	if (!n)
 		return;
+	if (s->tap) {
+		if (r->kind == PPA_RECORD_SAMPLE)
+			s->tap(r, pcs);
+		return;
+	}
 	key = (struct ppa_stack_key){
 		.pcs = r->kind == PPA_RECORD_BLOCKED ? &blocked : pcs,
 		.npcs = r->kind == PPA_RECORD_BLOCKED ? 1 : r->npcs,

@@ -56,6 +56,8 @@ struct ppa_session {
 	int64_t begin_utc_ns;
 
 	/* owned by the sampler's lock */
+	/* NULL, or who gets the samples instead of the stack table, one by one */
+	void (*tap)(const struct ppa_record *r, const uintptr_t *pcs);
 	uint64_t end_ns; /* 0 while open */
 	struct ppa_stacktab stacks;
 	struct ppa_labels labels;

@@ -117,14 +117,21 @@ static void read_name(const struct ppa_look_files *f, struct ppa_dump_thread *t)
 		set_name(t, comm, (size_t)n - (comm[n - 1] == '\n'));
 }
 
+/* What was left standing by a jump out of a wait is not believed: the walk knows. */
+static void note_look(struct ppa_dump_thread *t, const struct ppa_look *look)
+{
+	t->is_asleep = look->kind == PPA_LOOK_ASLEEP;
+	t->is_parked = t->is_asleep && walk->anchored && ppa_parked_read(t->slot, &t->parked);
+	t->syscall_nr = t->is_asleep ? look->syscall_nr : -1;
+	t->seen_ns = ppa_sys_clock_ns(CLOCK_MONOTONIC);
+	t->cpu_ns = look->cpu_ns;
+}
+
 /* The name, and what it is that the thread does. */
 static void read_state(const struct ppa_look_files *f, struct ppa_dump_thread *t, const struct ppa_look *look)
 {
 	char stat[FILE_BYTES], channel[FILE_BYTES] = "", letter = '?';
 	const char *open, *close = NULL;
-	struct ppa_parked_copy parked;
-	/* What was left standing by a jump out of a wait is not believed: the walk knows. */
-	bool is_parked = look->kind == PPA_LOOK_ASLEEP && walk->anchored && ppa_parked_read(t->slot, &parked);
 	uint64_t now = ppa_sys_clock_ns(CLOCK_MONOTONIC);
 
 	if (ppa_look_file(f, t->tid, "stat", stat, sizeof(stat)) > 0) {
@@ -139,10 +146,10 @@ static void read_state(const struct ppa_look_files *f, struct ppa_dump_thread *t
 		ppa_look_file(f, t->tid, "wchan", channel, sizeof(channel));
 		if (channel[0] == '0')
 			channel[0] = '\0';
-		if (is_parked && parked.since_ns && parked.since_ns < now)
-			t->asleep_ns = now - parked.since_ns;
+		if (t->is_parked && t->parked.since_ns && t->parked.since_ns < now)
+			t->asleep_ns = now - t->parked.since_ns;
 	}
-	ppa_state_describe(look, letter, is_parked ? &parked : NULL, channel, t->state, sizeof(t->state));
+	ppa_state_describe(look, letter, t->is_parked ? &t->parked : NULL, channel, t->state, sizeof(t->state));
 }
 
 /* Its clock stands where an earlier dump found it: it has slept since then at least. */
@@ -192,6 +199,7 @@ static void meet(struct making *m, pid_t tid, struct ppa_thread *slot)
 		put_walk(d, t, walk);
 	else
 		ask_runner(m, t); /* also one that the kernel says nothing of */
+	note_look(t, &look);
 	note_sleep(t, &look);
 	if (m->with_states)
 		read_state(&m->files, t, &look);
@@ -229,6 +237,7 @@ static void look_again(struct making *m)
 		if (t->npcs)
 			continue;
 		ppa_look(&m->files, t->tid, t->slot, &look, walk);
+		note_look(t, &look);
 		if (look.kind == PPA_LOOK_ASLEEP) {
 			put_walk(d, t, walk);
 			if (m->with_states)

@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #include "agent/base/attr.h"
+#include "agent/thread/parked.h"
 #include "agent/thread/threads.h"
 
 struct ppa_site;
@@ -27,6 +28,12 @@ struct ppa_dump_thread {
 	pid_t creator_tid;		  /* 0 if unknown */
 	uint32_t tags;			  /* labels that its code set: profile/tags.h */
 	bool is_main;
+	/* as it was looked at last */
+	bool is_asleep;
+	bool is_parked;		  /* asleep in a wrapper of ours: what it said */
+	long syscall_nr;	  /* of a sleeper, -1: none */
+	uint64_t seen_ns, cpu_ns; /* when, and its CPU clock then */
+	struct ppa_parked_copy parked;
 	size_t first_pc; /* index into the dump's pcs, leaf first; by the address rule of profile.proto */
 	uint32_t npcs;	 /* at least 1: where there is no stack, a marker */
 	/* while the dump is made */

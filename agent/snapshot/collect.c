@@ -37,7 +37,7 @@ static struct {
 
 static struct ppa_lock named_lock; /* outermost; server */
 
-static void use_symbols(int users)
+void ppa_collect_use_symbols(int users)
 {
 	ppa_lock(&symbols.lock);
 	symbols.nusers += users;
@@ -103,9 +103,9 @@ int ppa_collect_cpu(const struct ppa_cpu_request *req, struct ppa_snapshot **out
 	err = wait_out(req, s);
 	ppa_sampler_close(s);
 	if (!err) {
-		use_symbols(1);
+		ppa_collect_use_symbols(1);
 		err = ppa_build_cpu(s, out);
-		use_symbols(-1);
+		ppa_collect_use_symbols(-1);
 	}
 	ppa_session_free(s);
 	return err;
@@ -143,9 +143,9 @@ int ppa_collect_wall(const struct ppa_cpu_request *req, struct ppa_snapshot **ou
 		ppa_wall_end(w);
 	ppa_sampler_close(cpu);
 	if (!err) {
-		use_symbols(1);
+		ppa_collect_use_symbols(1);
 		err = ppa_build_wall(w, cpu, out);
-		use_symbols(-1);
+		ppa_collect_use_symbols(-1);
 	}
 	ppa_wall_free(w);
 	ppa_session_free(cpu);
@@ -184,9 +184,9 @@ static int build_named(const struct ppa_named_request *req, const struct ppa_row
 
 	ppa_ready_prepare();
 	if (req->wants_each && req->kind->build_each) {
-		use_symbols(1);
+		ppa_collect_use_symbols(1);
 		err = req->kind->build_each(out);
-		use_symbols(-1);
+		ppa_collect_use_symbols(-1);
 		return err;
 	}
 	times.time_ns = (int64_t)ppa_sys_clock_ns(CLOCK_REALTIME);
@@ -195,9 +195,9 @@ static int build_named(const struct ppa_named_request *req, const struct ppa_row
 	ppa_kinds_gather(req->kind, &rows);
 	if (before)
 		ppa_rows_subtract(&rows, before);
-	use_symbols(1);
+	ppa_collect_use_symbols(1);
 	err = ppa_build_named(req, &rows, &times, out);
-	use_symbols(-1);
+	ppa_collect_use_symbols(-1);
 	ppa_rows_free(&rows);
 	return err;
 }
@@ -263,7 +263,7 @@ int ppa_collect_symbol(uint64_t address, char *buf, size_t cap)
 
 	if (marker)
 		return copy_text(buf, cap, marker);
-	use_symbols(1);
+	ppa_collect_use_symbols(1);
 	ppa_modules_refresh(false);
 	t = ppa_modules_hold();
 	seg = t ? ppa_modules_lookup(t, address) : NULL;
@@ -271,6 +271,6 @@ int ppa_collect_symbol(uint64_t address, char *buf, size_t cap)
 		err = copy_text(buf, cap, sym.name);
 	if (t)
 		ppa_modules_release(t);
-	use_symbols(-1);
+	ppa_collect_use_symbols(-1);
 	return seg ? err : generated_symbol(address, buf, cap);
 }

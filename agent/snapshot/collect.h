@@ -49,6 +49,10 @@ struct ppa_named_request {
  * soon: one such snapshot exists at a time, and others wait for it. -ECANCELED, or -ENOMEM. Context: server. */
 int ppa_collect_named(const struct ppa_named_request *req, struct ppa_snapshot **out) PPA_CTX_SERVER;
 
+/* Requests that hold pointers into the symbol tables, +1 or -1: ppa_collect_trim leaves the tables alone then.
+ * Context: server. */
+void ppa_collect_use_symbols(int users) PPA_CTX_SERVER;
+
 /* The rate of a request that names none. Context: any. */
 void ppa_collect_set_default_hz(int hz) PPA_CTX_ANY;
 int ppa_collect_default_hz(void) PPA_CTX_ANY;

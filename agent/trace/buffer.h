@@ -28,7 +28,7 @@ enum ppa_trace_entry_kind {
 	PPA_ENTRY_WAIT,	   /* words: begin, end, site, object; extra: fd; flags: vain; sub: enum ppa_parked_kind */
 	PPA_ENTRY_WAKE,	   /* at, site, object; flags: all */
 	PPA_ENTRY_CREATED, /* at, site, key */
-	PPA_ENTRY_EXIT,	   /* at, site */
+	PPA_ENTRY_EXIT,	   /* at, site, name of the thread (16 bytes) */
 	PPA_ENTRY_NOTE,	   /* at, site, task, parent, two texts one behind the other; sub: enum ppa_trace_note */
 };
 

@@ -2,6 +2,7 @@
 #include "agent/trace/trace.h"
 
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -185,12 +186,13 @@ void ppa_trace_thread_begins(void)
 void ppa_trace_thread_ends(void)
 {
 	struct ppa_trace_track *t = ppa_trace_track_mine();
-	uint64_t words[2] = {ppa_sys_clock_ns(CLOCK_MONOTONIC), 0};
+	uint64_t words[4] = {ppa_sys_clock_ns(CLOCK_MONOTONIC)};
 	struct ppa_trace_head head = {.nwords = 1 + PPA_ARRAY_LEN(words), .kind = PPA_ENTRY_EXIT};
 
 	if (!t)
 		return;
 	words[1] = (uintptr_t)site_here(0, (uintptr_t)__builtin_return_address(0));
+	ppa_syscall(SYS_prctl, PR_GET_NAME, (long)(words + 2), 0, 0, 0, 0);
 	ppa_trace_put(t, head, words);
 	atomic_store_explicit(&t->ended_ns, words[0], memory_order_relaxed);
 }
