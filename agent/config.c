@@ -11,14 +11,14 @@
 
 #include "agent/base/log.h"
 
-enum kind { TEXT, NUMBER, FLAG };
+enum kind { TEXT, NUMBER, SECONDS, FLAG };
 
 struct setting {
 	const char *name; /* without "PPROF_" */
 	enum kind kind;
 	size_t offset;
 	const char *def;
-	int min, max;	    /* NUMBER */
+	int min, max;	    /* NUMBER, SECONDS */
 	const char *choice; /* FLAG: the word that sets it; the default word is def */
 	const char *shown;  /* the default in the README, where def is too long for a table */
 	const char *help;
@@ -53,12 +53,16 @@ static const struct setting settings[] = {
 	 "a "
 	 "share, weighted; 1 records every wait, 0 none"},
 	{"BLOCK_IO", NUMBER, offsetof(struct ppa_config, block_io), "0", 0, 1, NULL, NULL,
-	 "1: poll, select, epoll, reads, sockets, sleeps and waiting for children are in the block profile, too, under "
+	 "1: poll, select, epoll, reads and writes, sockets, files, sleeps and waiting for children are in the block "
+	 "profile, too, under "
 	 "a leaf "
 	 "`[blocking I/O]`"},
 	{"MAX_MEMORY", NUMBER, offsetof(struct ppa_config, max_memory_mib), "64", 1, 1 << 20, NULL, NULL,
 	 "MiB that profiles may keep for good; near it the heap is sampled more thinly and new stacks are charged to "
 	 "`[other stacks]`"},
+	{"TRACE_BUFFER", SECONDS, offsetof(struct ppa_config, trace_buffer_s), "0", 0, 600, NULL, NULL,
+	 "so many seconds, as in `10s`, of the execution trace are always there, for `/debug/pprof/trace?last=5`; 0: "
+	 "nothing is recorded before somebody asks"},
 	{"SETTINGS", NUMBER, offsetof(struct ppa_config, settings), "0", 0, 1, NULL, NULL,
 	 "1: rates may be changed while the program runs, by `PUT /debug/pprof/settings`"},
 	{"LOG", FLAG, offsetof(struct ppa_config, quiet), "info", 0, 0, "quiet", NULL,
@@ -112,6 +116,22 @@ static void set_number(const struct setting *s, const char *name, const char *va
 		ppa_log("%s=%.60s is not a number from %d to %d; using %s", name, value, s->min, s->max, s->def);
 }
 
+/* A number, with or without its unit. */
+static void set_seconds(const struct setting *s, const char *name, const char *value, int *out)
+{
+	char number[16];
+	size_t n = value ? strlen(value) : 0;
+
+	if (n && n < sizeof(number) && value[n - 1] == 's') {
+		memcpy(number, value, n - 1);
+		number[n - 1] = '\0';
+		parse_number(s->def, s->min, s->max, out);
+		if (parse_number(number, s->min, s->max, out))
+			return;
+	}
+	set_number(s, name, value, out);
+}
+
 static void set_flag(const struct setting *s, const char *name, const char *value, bool *out)
 {
 	*out = value && strcmp(value, s->choice) == 0;
@@ -133,6 +153,8 @@ static void apply(const struct setting *s, char *const *envp, struct ppa_config 
 		set_text(name, value ? value : s->def, s->def, field);
 	else if (s->kind == NUMBER)
 		set_number(s, name, value, field);
+	else if (s->kind == SECONDS)
+		set_seconds(s, name, value, field);
 	else
 		set_flag(s, name, value, field);
 }

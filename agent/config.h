@@ -22,6 +22,7 @@ struct ppa_config {
 	int block_rate;			      /* PPROF_BLOCK_RATE, ns */
 	int block_io;			      /* PPROF_BLOCK_IO, 0 or 1 */
 	int max_memory_mib;		      /* PPROF_MAX_MEMORY */
+	int trace_buffer_s;		      /* PPROF_TRACE_BUFFER, seconds */
 	int settings;			      /* PPROF_SETTINGS, 0 or 1 */
 	bool quiet;			      /* PPROF_LOG=quiet */
 };

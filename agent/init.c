@@ -27,6 +27,7 @@
 #include "agent/hook/fork.h"
 #include "agent/lock/contention.h"
 #include "agent/snapshot/collect.h"
+#include "agent/snapshot/trace_collect.h"
 #include "agent/snapshot/kinds.h"
 #include "agent/cpu/cpu.h"
 #include "agent/profile/random.h"
@@ -107,6 +108,8 @@ static void start_server(bool is_fork_child)
 
 	if (err)
 		ppa_log("cannot start a thread (errno %d): no profiles from process %d", -err, ppa_sys_getpid());
+	if (!err && config.trace_buffer_s && ppa_trace_keep_past(config.trace_buffer_s))
+		ppa_log("cannot start a thread: PPROF_TRACE_BUFFER does nothing");
 }
 
 /* A child has one thread and none of ours. What other threads may have held at the fork is forgotten, not released. */
@@ -119,6 +122,7 @@ static void fork_child(void)
 	ppa_dump_reset();
 	ppa_wall_reset();
 	ppa_contention_reset();
+	ppa_trace_reset();
 	ppa_ready_reset();
 	ppa_modules_reset();
 	ppa_unloads_reset();

@@ -145,3 +145,83 @@ int ppa_query_get_int(const char *query, const char *key, int64_t *out)
 		return -EINVAL;
 	return ppa_query_parse_int(text, out);
 }
+
+/* ---- seconds ---- */
+
+/* mantissa * 10^exponent; digits beyond what mantissa holds are only counted. */
+struct decimal {
+	uint64_t mantissa;
+	int64_t exponent;
+	bool is_negative, has_digits;
+};
+
+static const char *read_digits(const char *text, struct decimal *d, bool is_fraction)
+{
+	enum { EXPONENT_MAX = 1000000 };
+
+	for (; *text >= '0' && *text <= '9'; text++) {
+		bool is_kept = d->mantissa < UINT64_MAX / 10 - 1;
+
+		d->has_digits = true;
+		if (is_kept)
+			d->mantissa = 10 * d->mantissa + (uint64_t)(*text - '0');
+		if (is_kept == is_fraction && d->exponent > -EXPONENT_MAX && d->exponent < EXPONENT_MAX)
+			d->exponent += is_fraction ? -1 : 1;
+	}
+	return text;
+}
+
+static int read_decimal(const char *text, struct decimal *d)
+{
+	int64_t e;
+
+	d->is_negative = *text == '-';
+	text += *text == '-' || *text == '+';
+	text = read_digits(text, d, false);
+	if (*text == '.')
+		text = read_digits(text + 1, d, true);
+	if (!d->has_digits)
+		return -EINVAL;
+	if (*text == 'e' || *text == 'E') {
+		int err = ppa_query_parse_int(text + 1, &e);
+
+		if (err == -EINVAL)
+			return err;
+		if (err || e > INT32_MAX || e < INT32_MIN)
+			e = text[1] == '-' ? INT32_MIN : INT32_MAX;
+		d->exponent += e;
+		text = "";
+	}
+	return *text ? -EINVAL : 0;
+}
+
+static int to_ns(struct decimal d, int64_t *ns)
+{
+	enum { NS_DIGITS = 9 };
+
+	for (d.exponent += NS_DIGITS; d.exponent > 0 && d.mantissa; d.exponent--)
+		if (__builtin_mul_overflow(d.mantissa, 10, &d.mantissa))
+			return -ERANGE;
+	for (; d.exponent < 0 && d.mantissa; d.exponent++)
+		d.mantissa /= 10;
+	if (d.mantissa > INT64_MAX)
+		return -ERANGE;
+	*ns = d.is_negative ? -(int64_t)d.mantissa : (int64_t)d.mantissa;
+	return 0;
+}
+
+int ppa_query_get_seconds(const char *query, const char *key, int64_t *ns)
+{
+	struct decimal d = {0, 0, false, false};
+	char text[64];
+	int n = ppa_query_get(query, key, text, sizeof(text)), err;
+
+	if (n == -E2BIG)
+		return -EINVAL;
+	if (n < 0)
+		return n;
+	if (strlen(text) != (size_t)n)
+		return -EINVAL;
+	err = read_decimal(text, &d);
+	return err ? err : to_ns(d, ns);
+}

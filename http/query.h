@@ -23,6 +23,11 @@ int ppa_query_parse_int(const char *text, int64_t *out) PPA_CTX_ANY;
 /* Both at once: -ENOENT absent, -EINVAL or -ERANGE not a number. Context: any. */
 int ppa_query_get_int(const char *query, const char *key, int64_t *out) PPA_CTX_ANY;
 
+/* key as a decimal number of seconds, with fraction and exponent as Go's ParseFloat takes them (but neither hexadecimal nor
+ * NaN), in nanoseconds: 0 and *ns, cut towards zero. -ENOENT absent, -EINVAL not such a number, -ERANGE beyond 64 bits.
+ * Context: any. */
+int ppa_query_get_seconds(const char *query, const char *key, int64_t *ns) PPA_CTX_ANY;
+
 /* The value of two hexadecimal digits, or -1. Context: any. */
 int ppa_query_hex_byte(const char *two) PPA_CTX_ANY;
 

@@ -49,6 +49,14 @@ static const struct ppa_route routes[] = {
 		.length = PPA_SHORT,
 	},
 	{
+		.name = "trace", .methods = GET_HEAD, .handle = ppa_handle_trace, .type = PPA_TYPE_BYTES,
+		.help = "Execution trace: who ran, who waited for what and whom, for go tool trace. Parameters: seconds "
+			"(default 1), format=perfetto (for ui.perfetto.dev), last=seconds (what was, with "
+			"PPROF_TRACE_BUFFER).",
+		.cost = "Nothing until asked for; then some hundred nanoseconds a wait.",
+		.length = PPA_LONG,
+	},
+	{
 		.name = "wall", .methods = GET_HEAD, .handle = ppa_handle_wall, .type = PPA_TYPE_BYTES,
 		.help = "Where threads spend their time, running or waiting. Parameters: seconds (default 30), hz (looks at "
 			"each thread a second, as long as they cost under 2 % of a CPU), labels=tid.",

@@ -64,6 +64,7 @@ void ppa_handle_named(struct ppa_request *r) PPA_CTX_SERVER;
 void ppa_handle_cmdline(struct ppa_request *r) PPA_CTX_SERVER;
 void ppa_handle_profile(struct ppa_request *r) PPA_CTX_SERVER;
 void ppa_handle_wall(struct ppa_request *r) PPA_CTX_SERVER; /* in profile.c */
+void ppa_handle_trace(struct ppa_request *r) PPA_CTX_SERVER;
 void ppa_handle_symbol(struct ppa_request *r) PPA_CTX_SERVER;
 void ppa_handle_legacy_profile(struct ppa_request *r) PPA_CTX_SERVER; /* in legacy.c, as the next */
 void ppa_handle_legacy_named(struct ppa_request *r) PPA_CTX_SERVER;

@@ -152,13 +152,63 @@ static void integers_in_queries(void **state)
 	assert_int_equal(ppa_query_get_int(query, "hz", &value), -EINVAL);
 }
 
+static void seconds_follow_go(void **state)
+{
+	static const struct {
+		const char *text;
+		int err;
+		int64_t ns;
+	} cases[] = {
+		{"1", 0, 1000000000},
+		{"0.2", 0, 200000000},
+		{".5", 0, 500000000},
+		{"5.", 0, 5000000000},
+		{"%2B1.5", 0, 1500000000},
+		{"-1.5", 0, -1500000000},
+		{"0", 0, 0},
+		{"1e3", 0, 1000000000000},
+		{"25E-1", 0, 2500000000},
+		{"1e%2B1", 0, 10000000000},
+		{"1e-99999999999999999999", 0, 0},
+		{"0e99999999999999999999", 0, 0},
+		{"0.0000000001", 0, 0},
+		{"0.3333333333333333333333333333333333333", 0, 333333333},
+		{"9223372036.854775807", 0, INT64_MAX},
+		{"9223372036.854775808", -ERANGE, 0},
+		{"9e18", -ERANGE, 0},
+		{"1e400", -ERANGE, 0},
+		{"99999999999999999999999999", -ERANGE, 0},
+		{"abc", -EINVAL, 0},
+		{".", -EINVAL, 0},
+		{"e5", -EINVAL, 0},
+		{"1e", -EINVAL, 0},
+		{"1e5x", -EINVAL, 0},
+		{"1.5.2", -EINVAL, 0},
+		{"1s", -EINVAL, 0},
+		{"1%00", -EINVAL, 0},
+		{"", -ENOENT, 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		char query[128];
+		int64_t ns = 4711;
+		int err;
+
+		snprintf(query, sizeof(query), "seconds=%s", cases[i].text);
+		err = ppa_query_get_seconds(query, "seconds", &ns);
+		if (err != cases[i].err || ns != (err ? 4711 : cases[i].ns))
+			fail_msg("\"%s\": %d, %lld", cases[i].text, err, (long long)ns);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(values_are_found_and_decoded), cmocka_unit_test(the_first_value_wins),
 		cmocka_unit_test(broken_pairs_do_not_exist),	cmocka_unit_test(absent_is_absent),
 		cmocka_unit_test(what_does_not_fit_is_not_cut), cmocka_unit_test(integers_follow_go),
-		cmocka_unit_test(integers_in_queries),
+		cmocka_unit_test(integers_in_queries),		cmocka_unit_test(seconds_follow_go),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -140,6 +140,14 @@ void ppa_handle_profile(struct ppa_request *r)
 	handled_by("profile");
 }
 
+void ppa_handle_trace(struct ppa_request *r)
+{
+	char path[] = "/debug/pprof/trace";
+
+	nest(r, path);
+	handled_by("trace");
+}
+
 void ppa_handle_wall(struct ppa_request *r)
 {
 	char path[] = "/debug/pprof/wall";
