@@ -27,8 +27,9 @@ enum {
 
 static struct {
 	struct ppa_lock lock; /* protects everything here and all open sessions; held while /proc is read */
-	struct ppa_session *sessions[PPA_CPU_SESSIONS_MAX];
+	struct ppa_session *sessions[PPA_CPU_SESSIONS_MAX + 1];
 	int nsessions;
+	int ntaps; /* of these: 0 or 1 */
 	uint64_t next_scan_ns;
 	unsigned signal_generation;
 	bool told_timer_error;
@@ -86,6 +87,7 @@ static void remove_session(struct ppa_session *s)
 		if (sampler.sessions[i] != s)
 			continue;
 		sampler.sessions[i] = sampler.sessions[--sampler.nsessions];
+		sampler.ntaps -= s->tap != NULL;
 		break;
 	}
 	retime(false);
@@ -119,12 +121,20 @@ static int prepare(void)
 	return ppa_signal_install(ppa_cpu_handler);
 }
 
-static int open_locked(int hz, bool label_tid, struct ppa_session **out)
+typedef void tap_fn(const struct ppa_record *r, const uintptr_t *pcs);
+
+/* Is there a place for one more, tapped or not? */
+static bool has_room(tap_fn *tap)
+{
+	return tap ? !sampler.ntaps : sampler.nsessions - sampler.ntaps < PPA_CPU_SESSIONS_MAX;
+}
+
+static int open_locked(int hz, bool label_tid, tap_fn *tap, struct ppa_session **out)
 {
 	struct ppa_session *s;
 	int err;
 
-	if (sampler.nsessions == PPA_CPU_SESSIONS_MAX)
+	if (!has_room(tap))
 		return -EBUSY;
 	if ((err = prepare()))
 		return err;
@@ -134,6 +144,8 @@ static int open_locked(int hz, bool label_tid, struct ppa_session **out)
 	s = ppa_session_begin(hz, label_tid);
 	if (!s)
 		return -ENOMEM;
+	s->tap = tap;
+	sampler.ntaps += tap != NULL;
 	sampler.sessions[sampler.nsessions++] = s;
 	err = explain_failure(retime(true));
 	if (err) {
@@ -150,16 +162,19 @@ int ppa_sampler_open(int hz, bool label_tid, struct ppa_session **out)
 	int err;
 
 	ppa_lock(&sampler.lock);
-	err = open_locked(hz, label_tid, out);
+	err = open_locked(hz, label_tid, NULL, out);
 	ppa_unlock(&sampler.lock);
 	return err;
 }
 
-void ppa_sampler_tap(struct ppa_session *s, void (*tap)(const struct ppa_record *r, const uintptr_t *pcs))
+int ppa_sampler_open_tap(int hz, tap_fn *tap, struct ppa_session **out)
 {
+	int err;
+
 	ppa_lock(&sampler.lock);
-	s->tap = tap;
+	err = open_locked(hz, false, tap, out);
 	ppa_unlock(&sampler.lock);
+	return err;
 }
 
 uint64_t ppa_sampler_tick(void)

@@ -17,11 +17,11 @@ struct ppa_session;
  * be given a timer. Context: server. */
 int ppa_sampler_open(int hz, bool label_tid, struct ppa_session **out) PPA_CTX_SERVER;
 
-/* Give the session's samples to tap from now on, on any server thread and under the sampler's lock, instead of counting
- * them. Context: server. */
+/* The same for the one session whose samples are not counted but given to tap, one by one, on any server thread and under
+ * the sampler's lock. It takes none of the others' places. Context: server. */
 struct ppa_record;
-void ppa_sampler_tap(struct ppa_session *s,
-		     void (*tap)(const struct ppa_record *r, const uintptr_t *pcs)) PPA_CTX_SERVER;
+int ppa_sampler_open_tap(int hz, void (*tap)(const struct ppa_record *r, const uintptr_t *pcs),
+			 struct ppa_session **out) PPA_CTX_SERVER;
 
 /* Drain the rings into the sessions, look for new threads and modules when it is time. Returns after how many
  * nanoseconds it wants to be called again. Context: server. */

@@ -135,10 +135,8 @@ static void forget_counters(uint64_t before_ns)
 static void open_cpu(void)
 {
 	trace.cpu_since_ns = now_ns();
-	if (ppa_sampler_open(SAMPLE_HZ, false, &trace.cpu))
+	if (ppa_sampler_open_tap(SAMPLE_HZ, ppa_trace_samples_take, &trace.cpu))
 		trace.cpu = NULL;
-	else
-		ppa_sampler_tap(trace.cpu, ppa_trace_samples_take);
 }
 
 static void close_cpu(void)
