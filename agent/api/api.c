@@ -13,6 +13,7 @@
 #include "agent/base/self.h"
 #include "agent/profile/tags.h"
 #include "agent/thread/threads.h"
+#include "agent/trace/trace.h"
 
 static int label_set(const char *key, const char *value)
 {
@@ -23,9 +24,12 @@ static int label_set(const char *key, const char *value)
 	if (!t)
 		return 0;
 	err = ppa_tags_with(atomic_load_explicit(&t->tags, memory_order_relaxed), key, value, &set);
-	if (!err)
-		atomic_store_explicit(&t->tags, set, memory_order_relaxed);
-	return err;
+	if (err)
+		return err;
+	atomic_store_explicit(&t->tags, set, memory_order_relaxed);
+	if (ppa_trace_is_on())
+		ppa_trace_note(PPA_NOTE_LABEL, 0, 0, key, value, (uintptr_t)__builtin_return_address(0));
+	return 0;
 }
 
 static pprof_labels labels_get(void)
@@ -63,6 +67,46 @@ static void profile_remove(struct pprof_profile *profile, const void *value)
 		ppa_custom_remove((struct ppa_custom *)profile, (uintptr_t)value);
 }
 
+/* ---- trace ---- */
+
+static pprof_task task_begin(pprof_task parent, const char *name)
+{
+	static _Atomic uint64_t last;
+	uint64_t task;
+
+	if (!ppa_self.slot)
+		return 0;
+	/* Also while nothing is recorded: it may end in a trace. */
+	task = atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
+	if (ppa_trace_is_on())
+		ppa_trace_note(PPA_NOTE_TASK_BEGIN, task, parent, name, NULL, (uintptr_t)__builtin_return_address(0));
+	return task;
+}
+
+static void task_end(pprof_task task)
+{
+	if (task && ppa_trace_is_on())
+		ppa_trace_note(PPA_NOTE_TASK_END, task, 0, NULL, NULL, (uintptr_t)__builtin_return_address(0));
+}
+
+static void region_begin(pprof_task task, const char *name)
+{
+	if (ppa_trace_is_on())
+		ppa_trace_note(PPA_NOTE_REGION_BEGIN, task, 0, name, NULL, (uintptr_t)__builtin_return_address(0));
+}
+
+static void region_end(pprof_task task, const char *name)
+{
+	if (ppa_trace_is_on())
+		ppa_trace_note(PPA_NOTE_REGION_END, task, 0, name, NULL, (uintptr_t)__builtin_return_address(0));
+}
+
+static void log_message(pprof_task task, const char *category, const char *message)
+{
+	if (ppa_trace_is_on())
+		ppa_trace_note(PPA_NOTE_LOG, task, 0, category, message, (uintptr_t)__builtin_return_address(0));
+}
+
 PPA_EXPORT const struct pprof_agent_api pprof_agent_api_v1 = {
 	.size = sizeof(pprof_agent_api_v1),
 	.label_set = label_set,
@@ -71,4 +115,9 @@ PPA_EXPORT const struct pprof_agent_api pprof_agent_api_v1 = {
 	.profile_new = profile_new,
 	.profile_add = profile_add,
 	.profile_remove = profile_remove,
+	.task_begin = task_begin,
+	.task_end = task_end,
+	.region_begin = region_begin,
+	.region_end = region_end,
+	.log = log_message,
 };

@@ -3,9 +3,9 @@
  * What a program may tell libpprofagent about itself: labels for its samples, profiles of its own, and tasks, regions
  * and messages for its execution trace. For C99 and C++11, gcc and clang. Copy this one file into your program.
  *
- * Nothing has to be linked. The agent is looked up once, by a weak reference to dlsym; where it was not preloaded, or is
- * switched off, every function returns 0 or NULL after a load and a branch, and the program runs as if the calls were
- * not there. All functions may be called by any thread at any time, and none changes errno. Strings are copied.
+ * Nothing has to be linked, -ldl included. The agent is looked up once, by a weak reference to dlsym. Where it was not
+ * preloaded every function returns 0 or NULL after a load and a branch; where it is switched off nothing is kept. All
+ * functions may be called by any thread at any time, and none changes errno. Strings are copied.
  *
  *	pprof_label_set("tenant", tenant);            go tool pprof -tagfocus=tenant=acme ...
  *	pool = pprof_profile_new("db.connections");   /debug/pprof/db.connections
@@ -31,6 +31,9 @@ typedef uint32_t pprof_labels;
 /* A custom profile. */
 struct pprof_profile;
 
+/* A task of the execution trace: 0 is none. */
+typedef uint64_t pprof_task;
+
 /* The agent exports one such table, pprof_agent_api_v1. Members are only ever added, at its end: those behind the first
  * `size` bytes are not there. What they do stands at the functions below. */
 struct pprof_agent_api {
@@ -41,6 +44,11 @@ struct pprof_agent_api {
 	struct pprof_profile *(*profile_new)(const char *name);
 	int (*profile_add)(struct pprof_profile *profile, const void *value, int skip);
 	void (*profile_remove)(struct pprof_profile *profile, const void *value);
+	pprof_task (*task_begin)(pprof_task parent, const char *name);
+	void (*task_end)(pprof_task task);
+	void (*region_begin)(pprof_task task, const char *name);
+	void (*region_end)(pprof_task task, const char *name);
+	void (*log)(pprof_task task, const char *category, const char *message);
 };
 
 #ifndef PPROF_AGENT_TABLE_ONLY
@@ -55,8 +63,35 @@ struct pprof_agent_api {
 #define PPROF_TABLE_(p) (p)
 #endif
 
-/* NULL in a program that has no dlsym, and in one that is linked statically. */
-static void *pprof_dlsym_(void *handle, const char *name) __attribute__((weakref("dlsym")));
+/* dlsym, NULL in a program that has none, as one that is linked statically. By way of the global offset table: before
+ * glibc 2.34 it is in a library that the program may not be linked with, but the agent is, and linkers turn all other
+ * weak references of a program that is not position-independent into 0 then. */
+typedef void *(*pprof_dlsym_)(void *handle, const char *name);
+
+#if defined(__x86_64__) && defined(__LP64__)
+PPROF_INLINE_ pprof_dlsym_ pprof_dlsym_address_(void)
+{
+	pprof_dlsym_ found;
+
+	__asm__(".weak dlsym\n\tmovq dlsym@GOTPCREL(%%rip), %0" : "=r"(found));
+	return found;
+}
+#elif defined(__aarch64__) && defined(__LP64__)
+PPROF_INLINE_ pprof_dlsym_ pprof_dlsym_address_(void)
+{
+	pprof_dlsym_ found;
+
+	__asm__(".weak dlsym\n\tadrp %0, :got:dlsym\n\tldr %0, [%0, #:got_lo12:dlsym]" : "=r"(found));
+	return found;
+}
+#else
+static void *pprof_dlsym_weak_(void *handle, const char *name) __attribute__((weakref("dlsym")));
+
+PPROF_INLINE_ pprof_dlsym_ pprof_dlsym_address_(void)
+{
+	return pprof_dlsym_weak_;
+}
+#endif
 
 /* The table; its own address when there is none; NULL before anybody asked. One for all files of a program or library. */
 extern const void *pprof_agent_found_ __attribute__((weak, visibility("hidden")));
@@ -65,7 +100,8 @@ const void *pprof_agent_found_ __attribute__((weak, visibility("hidden"))) = NUL
 static __attribute__((noinline, cold, unused)) const void *pprof_agent_find_(void)
 {
 	int saved = errno;
-	const void *found = pprof_dlsym_ ? pprof_dlsym_(NULL /* RTLD_DEFAULT */, "pprof_agent_api_v1") : NULL;
+	pprof_dlsym_ find = pprof_dlsym_address_();
+	const void *found = find ? find(NULL /* RTLD_DEFAULT */, "pprof_agent_api_v1") : NULL;
 
 	errno = saved;
 	if (!found)
@@ -156,6 +192,55 @@ PPROF_INLINE_ void pprof_profile_remove(struct pprof_profile *profile, const voi
 		agent->profile_remove(profile, value);
 }
 
+/* ---- the execution trace ----
+ *
+ * What shows in `go tool trace` of /debug/pprof/trace: a task is a piece of work that may pass through several threads (a
+ * request), a region is a stretch of one thread's time, a message stands at a moment. While no trace is recorded nothing
+ * is kept of them, and each costs a few instructions. Texts of more than 1,000 bytes are cut. */
+
+/* A task begins; parent: the one that it is part of, 0 for none. What to give to all the others; 0 without the agent. */
+PPROF_INLINE_ pprof_task pprof_task_begin(pprof_task parent, const char *name)
+{
+	const struct pprof_agent_api *agent = pprof_agent_();
+
+	return agent ? agent->task_begin(parent, name) : 0;
+}
+
+/* It ends, on any thread, once. */
+PPROF_INLINE_ void pprof_task_end(pprof_task task)
+{
+	const struct pprof_agent_api *agent = pprof_agent_();
+
+	if (agent)
+		agent->task_end(task);
+}
+
+/* A region of the calling thread, of a task or of none (0). It ends on the same thread, with the same task and name;
+ * regions are nested, and those inside one that ends end with it. */
+PPROF_INLINE_ void pprof_region_begin(pprof_task task, const char *name)
+{
+	const struct pprof_agent_api *agent = pprof_agent_();
+
+	if (agent)
+		agent->region_begin(task, name);
+}
+
+PPROF_INLINE_ void pprof_region_end(pprof_task task, const char *name)
+{
+	const struct pprof_agent_api *agent = pprof_agent_();
+
+	if (agent)
+		agent->region_end(task, name);
+}
+
+PPROF_INLINE_ void pprof_log(pprof_task task, const char *category, const char *message)
+{
+	const struct pprof_agent_api *agent = pprof_agent_();
+
+	if (agent)
+		agent->log(task, category, message);
+}
+
 #endif /* PPROF_AGENT_TABLE_ONLY */
 
 #ifdef __cplusplus
@@ -185,6 +270,46 @@ class scoped_label
 	}
 	scoped_label(const scoped_label &) = delete;
 	scoped_label &operator=(const scoped_label &) = delete;
+};
+
+/* A task that ends with the scope; pprof::region parse(request, "parse"); is a region of it, up to the end of its own. */
+class task
+{
+	pprof_task id_;
+
+      public:
+	explicit task(const char *name, pprof_task parent = 0) : id_(pprof_task_begin(parent, name))
+	{
+	}
+	~task()
+	{
+		pprof_task_end(id_);
+	}
+	task(const task &) = delete;
+	task &operator=(const task &) = delete;
+	operator pprof_task() const
+	{
+		return id_;
+	}
+};
+
+/* The name must live as long as the region. */
+class region
+{
+	pprof_task task_;
+	const char *name_;
+
+      public:
+	region(pprof_task task, const char *name) : task_(task), name_(name)
+	{
+		pprof_region_begin(task, name);
+	}
+	~region()
+	{
+		pprof_region_end(task_, name_);
+	}
+	region(const region &) = delete;
+	region &operator=(const region &) = delete;
 };
 
 } /* namespace pprof */
