@@ -163,17 +163,11 @@ func TestGoToolOnASavedFileElsewhere(t *testing.T) {
 	}
 }
 
-// A profile whose names were taken out on the way: the tool asks the agent's /symbol, once for each mapping.
-func TestGoToolSymbolizesRemotely(t *testing.T) {
-	copied := filepath.Join(t.TempDir(), "a-name-nobody-else-has")
-	b, err := os.ReadFile(victim("spin"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	os.WriteFile(copied, b, 0o755)
-	x := start(t, nil, copied, "2", "0")
-	var mappings int
-	px := newProxy(t, x.addr, func(r *http.Response) error {
+// namelessProxy takes the names out of CPU profiles on their way, and says how many mappings it did that to.
+func namelessProxy(t *testing.T, addr string) (*proxy, *int) {
+	t.Helper()
+	mappings := 0
+	px := newProxy(t, addr, func(r *http.Response) error {
 		if !strings.Contains(r.Request.URL.Path, "/profile") {
 			return nil
 		}
@@ -205,11 +199,24 @@ func TestGoToolSymbolizesRemotely(t *testing.T) {
 		r.Header.Set("Content-Length", fmt.Sprint(out.Len()))
 		return nil
 	})
+	return px, &mappings
+}
+
+// A profile whose names were taken out on the way: the tool asks the agent's /symbol, once for each mapping.
+func TestGoToolSymbolizesRemotely(t *testing.T) {
+	copied := filepath.Join(t.TempDir(), "a-name-nobody-else-has")
+	b, err := os.ReadFile(victim("spin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	os.WriteFile(copied, b, 0o755)
+	x := start(t, nil, copied, "2", "0")
+	px, mappings := namelessProxy(t, x.addr)
 	out := mustPprof(t, "-traces", "-symbolize=remote", "-seconds=1", px.URL)
 	want(t, "-traces", out, "inner\n", "middle\n", "main\n")
 	posts := px.seen("POST")
-	if len(posts) != mappings || mappings == 0 {
-		t.Errorf("%d mappings, requests %q", mappings, posts)
+	if len(posts) != *mappings || *mappings == 0 {
+		t.Errorf("%d mappings, requests %q", *mappings, posts)
 	}
 	for _, p := range posts {
 		if p != "POST /debug/pprof/symbol" {
