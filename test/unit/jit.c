@@ -72,6 +72,7 @@ static void runtimes_lines_become_fields(void **state)
 		{"Script:~ /srv/app.js:1:1", NULL, "(anonymous)", "/srv/app.js", 1},
 		{"JS:*f", NULL, "JS:*f", "", 0},
 		{"JS::1:2", NULL, "JS::1:2", "", 0},
+		{"JS:5:17", NULL, "JS:5:17", "", 0},
 		{"JS:*f /x.js:99999999999:1", NULL, "JS:*f /x.js:99999999999:1", "", 0},
 		{"Builtin:ArrayMap", NULL, "Builtin:ArrayMap", "", 0},
 		{"py::busy:/srv/app.py", NULL, "py::busy", "/srv/app.py", 0},

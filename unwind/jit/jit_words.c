@@ -70,9 +70,11 @@ static bool read_v8(struct slice s, struct slice *name, struct slice *file, int6
 
 	while (kinds[i] && !begins(s, kinds[i]))
 		i++;
-	if (!kinds[i] || !take_number(&s, &column) || !take_number(&s, line))
+	if (!kinds[i])
 		return false;
 	s = without(s, strlen(kinds[i]));
+	if (!take_number(&s, &column) || !take_number(&s, line))
+		return false;
 	if (s.len && strchr("~^+*=", s.at[0]))
 		s = without(s, 1);
 	if (s.len && s.at[0] == '\'')
