@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// link: unwind/walk/walk.c unwind/walk/asleep.c unwind/walk/guess.c unwind/walk/starts.c unwind/walk/libunwind.c unwind/walk/rowcache.c unwind/walk/cfi.c unwind/walk/unindexed.c unwind/walk/cfi_program.c unwind/walk/expr.c unwind/walk/memory.c agent/base/sys.c agent/base/stats.c agent/base/vheap.c agent/base/vendor.c @unwind
+// link: unwind/walk/walk.c unwind/walk/asleep.c unwind/walk/guess.c unwind/walk/generated.c unwind/walk/starts.c unwind/walk/libunwind.c unwind/walk/rowcache.c unwind/walk/cfi.c unwind/walk/unindexed.c unwind/walk/cfi_program.c unwind/walk/expr.c unwind/walk/memory.c agent/base/sys.c agent/base/stats.c agent/base/vheap.c agent/base/vendor.c @unwind
 // flags: -fno-stack-protector
 /* Promise: no registers, no stack and no unwind tables make the walker fault, read outside what it may, or not end.
  *
  * The module table is a fake: one module, whose index and records are the input's. Read in place they lie in memory of
  * exactly their size under the address sanitizer, or end at an unmapped page. The stack is a mapping between unmapped
- * pages; the code is never read. Input: flags, registers and stack words in three bytes each (what they point to and
+ * pages; the code is calls, and read only as generated code. Input: flags, registers and stack words in three bytes each (what they point to and
  * where), then either a whole table or the instructions of one description. */
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,7 +19,16 @@
 #include "unwind/walk/unwind.h"
 
 enum { PAGE = 4096, STACK_BYTES = 4 * PAGE, CODE_BYTES = 0x1000, TABLE_BYTES = 4 * PAGE, STACK_WORDS = 64, NREGS = 17 };
-enum { TELL_BOUNDS = 1, STAYS = 2, WHOLE_TABLE = 4, CACHED = 8, LOW_LIES = 16, TWICE = 32, OPINION = 64 };
+enum {
+	TELL_BOUNDS = 1,
+	STAYS = 2,
+	WHOLE_TABLE = 4,
+	CACHED = 8,
+	LOW_LIES = 16,
+	TWICE = 32,
+	OPINION = 64,
+	GENERATED = 128
+};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -54,7 +63,12 @@ struct ppa_epochs ppa_modules_epochs(void)
 
 bool ppa_modules_is_text(uintptr_t pc)
 {
-	return pc - f.code < CODE_BYTES;
+	return !(f.flags & GENERATED) && pc - f.code < CODE_BYTES;
+}
+
+bool ppa_modules_is_foreign(uintptr_t pc)
+{
+	return f.flags & GENERATED && pc - f.code < CODE_BYTES;
 }
 
 bool ppa_modules_find(uintptr_t pc, struct ppa_code *out)
@@ -151,6 +165,8 @@ static void build_table(const uint8_t *ops, size_t n)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+	/* One to the next instruction, one through a register, one to far away. */
+	static const uint8_t calls[16] = {0xe8, 0, 0, 0, 0, 0xff, 0xd0, 0xe8, 0, 0, 0x10, 0, 0x55, 0xc3, 0x90, 0x90};
 	static struct ppa_unwind_buf buf;
 	struct ppa_stack_bounds bounds;
 	uintptr_t words[STACK_WORDS];
@@ -160,6 +176,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		f.stack = map_guarded(STACK_BYTES);
 		f.table = map_guarded(TABLE_BYTES);
 		f.code = (uintptr_t)map_guarded(CODE_BYTES);
+		for (size_t i = 0; i < CODE_BYTES; i += sizeof(calls))
+			memcpy((uint8_t *)f.code + i, calls, sizeof(calls));
 		if (ppa_unwind_init())
 			abort();
 	}

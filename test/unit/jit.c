@@ -80,6 +80,10 @@ static void runtimes_lines_become_fields(void **state)
 		{"py::<module>:<frozen os>", NULL, "py::<module>", "<frozen os>", 0},
 		{"py::f:rel.py", NULL, "py::f", "rel.py", 0},
 		{"py::", NULL, "py::", "", 0},
+		{"double shop.Cart.total(int, java.util.List)", NULL, "shop.Cart.total", "", 0},
+		{"StubRoutines (1)", NULL, "StubRoutines (1)", "", 0},
+		{"void (int)", NULL, "void (int)", "", 0},
+		{"a.b.C::f(int) [x]", NULL, "a.b.C::f(int) [x]", "", 0},
 		{"py::f", NULL, "py::f", "", 0},
 		{"Lcom/foo/Bar;::run", NULL, "Lcom/foo/Bar;::run", "", 0},
 		{"run\1/src/Bar.java\1"

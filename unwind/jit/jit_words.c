@@ -109,6 +109,22 @@ static bool read_python(struct slice s, struct slice *name, struct slice *file)
 	return true;
 }
 
+/* "double shop.Cart.total(int, java.util.List)", as HotSpot itself writes it. */
+static bool read_java(struct slice s, struct slice *name)
+{
+	const char *open = memchr(s.at, '(', s.len);
+	size_t blank;
+
+	if (!open || s.at[s.len - 1] != ')')
+		return false;
+	s.len = (size_t)(open - s.at);
+	blank = find_last(s, ' ');
+	if (blank == s.len || !memchr(s.at + blank, '.', s.len - blank))
+		return false;
+	*name = without(s, blank + 1);
+	return name->len > 0;
+}
+
 /* What jitdump.c put behind the name. */
 static bool take_note(struct slice *s, struct slice *file, int64_t *line)
 {
@@ -162,6 +178,7 @@ void ppa_jit_words(const char *text, char *buf, size_t cap, struct ppa_jit_words
 	out->line = 0;
 	if (!read_v8(s, &name, &file, &out->line) && !read_python(s, &name, &file)) {
 		out->line = 0;
+		read_java(s, &name);
 		if (has_note) {
 			file = noted;
 			out->line = noted_line;

@@ -4,9 +4,10 @@
  *
  *   JS:*middle /srv/app.js:12:17        V8: kind, tier (a mark), function, file, line, column
  *   py::Handler.get:/srv/app.py         CPython
+ *   double shop.Cart.total(int)         HotSpot: type, method, parameters
  *
- * The tier goes, so that a function is one function however often it was compiled; file and line get their fields; what is
- * not understood stays as it is. Pure. */
+ * The tier goes, so that a function is one function however often it was compiled, and so do types; file and line get their
+ * fields; what is not understood stays as it is. Pure. */
 #ifndef PPA_UNWIND_JIT_JIT_WORDS_H
 #define PPA_UNWIND_JIT_JIT_WORDS_H
 

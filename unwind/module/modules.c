@@ -185,6 +185,13 @@ bool ppa_modules_is_text(uintptr_t pc)
 	return r && r->node;
 }
 
+bool ppa_modules_is_foreign(uintptr_t pc)
+{
+	const struct ppa_module_range *r = search(atomic_load_explicit(&live.current, memory_order_seq_cst), pc);
+
+	return r && !r->node;
+}
+
 /* ---- the dlclose hook ---- */
 
 uint64_t ppa_live_busy(uint64_t stripes)

@@ -112,6 +112,9 @@ bool ppa_modules_find(uintptr_t pc, struct ppa_code *out) PPA_CTX_SIGNAL;
  * probably no addresses. Context: signal, inside the bracket. */
 bool ppa_modules_is_text(uintptr_t pc) PPA_CTX_SIGNAL;
 
+/* Is pc in an executable mapping of the table that is no module's: generated code? Context: signal, inside the bracket. */
+bool ppa_modules_is_foreign(uintptr_t pc) PPA_CTX_SIGNAL;
+
 /* A clock of unloading: grows with every dlclose, before and after; even while one runs, unless several do.
  * Context: signal. */
 uint64_t ppa_modules_unloads(void) PPA_CTX_SIGNAL;

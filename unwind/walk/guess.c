@@ -334,8 +334,12 @@ int ppa_guess_step(struct ppa_walk *w, const struct ppa_code *segment)
 		if (by_code(w, segment, start, entered, &end) || by_scan(w, segment, start, entered, &end))
 			return end;
 	}
-	if (by_frame_pointer(w, segment != NULL, &end))
+	if (!segment && ppa_modules_is_foreign(w->regs.r[PPA_REG_PC] - !w->exact)) {
+		if (ppa_generated_step(w, &end))
+			return end;
+	} else if (by_frame_pointer(w, segment != NULL, &end)) {
 		return end;
+	}
 	if (!segment)
 		return w->exact && by_stack_pointer(w, 0, &end) ? end : PPA_UNWIND_NO_MODULE;
 	/* The ABI marks the outermost frame by a frame pointer of zero. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The state of one walk, shared by the files that can take a step: walk.c (rules), guess.c (code without rules) and
- * libunwind.c (second opinion). Nobody else includes this. */
+ * The state of one walk, shared by the files that can take a step: walk.c (rules), guess.c (code without rules),
+ * generated.c (code of no file) and libunwind.c (second opinion). Nobody else includes this. */
 #ifndef PPA_UNWIND_WALK_WALK_H
 #define PPA_UNWIND_WALK_WALK_H
 
@@ -58,6 +58,9 @@ bool ppa_guess_is_after_call(struct ppa_walk *w, uintptr_t ret, uintptr_t *targe
 
 /* A step from code without rules. segment: the text that contains the pc, or NULL if nobody knows it. Context: signal. */
 int ppa_guess_step(struct ppa_walk *w, const struct ppa_code *segment) PPA_CTX_SIGNAL;
+
+/* A step from generated code, which belongs to no file; false: nothing leads on. Context: signal. */
+bool ppa_generated_step(struct ppa_walk *w, int *end) PPA_CTX_SIGNAL;
 
 /* Learn the program's entry point. Context: server. */
 void ppa_guess_init(void) PPA_CTX_SERVER;
