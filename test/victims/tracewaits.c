@@ -88,7 +88,7 @@ static void *want_mutex(void *unused)
 
 static pthread_mutex_t condition_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
-static int is_true;
+static int ntrue;
 static atomic_int signaller;
 
 static VICTIM_NOINLINE void signal_condition(void)
@@ -103,7 +103,7 @@ static void *make_true(void *unused)
 	for (int i = 0; i < ROUNDS; i++) {
 		usleep(HELD_US);
 		pthread_mutex_lock(&condition_mutex);
-		is_true = 1;
+		ntrue++;
 		signal_condition();
 		pthread_mutex_unlock(&condition_mutex);
 	}
@@ -116,12 +116,12 @@ static void *want_true(void *unused)
 		uint64_t begin = 0, end = 0;
 
 		pthread_mutex_lock(&condition_mutex);
-		while (!is_true) {
+		while (!ntrue) {
 			begin = now();
 			pthread_cond_wait(&condition, &condition_mutex);
 			end = now();
 		}
-		is_true = 0;
+		ntrue--;
 		pthread_mutex_unlock(&condition_mutex);
 		if (end)
 			tell("sync", begin, end, signaller);
