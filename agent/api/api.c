@@ -7,6 +7,7 @@
 #include "agent/api/pprof_agent.h"
 
 #include <stdatomic.h>
+#include <string.h>
 
 #include "agent/api/custom.h"
 #include "agent/base/attr.h"
@@ -15,20 +16,48 @@
 #include "agent/thread/threads.h"
 #include "agent/trace/trace.h"
 
+/* The value of a key, NULL if the set has none. */
+static const char *value_in(uint32_t set, const char *key)
+{
+	struct ppa_tag t;
+
+	for (uint32_t i = 0; ppa_tags_at(set, i, &t); i++)
+		if (strcmp(t.key, key) == 0)
+			return t.value;
+	return NULL;
+}
+
+/* Tell the trace what is different. */
+static void note_labels(uint32_t before, uint32_t now, uintptr_t caller)
+{
+	struct ppa_tag t;
+
+	for (uint32_t i = 0; ppa_tags_at(before, i, &t); i++)
+		if (!value_in(now, t.key))
+			ppa_trace_note(PPA_NOTE_LABEL, 0, 0, t.key, NULL, caller);
+	for (uint32_t i = 0; ppa_tags_at(now, i, &t); i++) {
+		const char *was = value_in(before, t.key);
+
+		if (!was || strcmp(was, t.value) != 0)
+			ppa_trace_note(PPA_NOTE_LABEL, 0, 0, t.key, t.value, caller);
+	}
+}
+
 static int label_set(const char *key, const char *value)
 {
 	struct ppa_thread *t = ppa_self.slot;
-	uint32_t set;
+	uint32_t before, set;
 	int err;
 
 	if (!t)
 		return 0;
-	err = ppa_tags_with(atomic_load_explicit(&t->tags, memory_order_relaxed), key, value, &set);
+	before = atomic_load_explicit(&t->tags, memory_order_relaxed);
+	err = ppa_tags_with(before, key, value, &set);
 	if (err)
 		return err;
 	atomic_store_explicit(&t->tags, set, memory_order_relaxed);
 	if (ppa_trace_is_on())
-		ppa_trace_note(PPA_NOTE_LABEL, 0, 0, key, value, (uintptr_t)__builtin_return_address(0));
+		note_labels(before, set, (uintptr_t)__builtin_return_address(0));
 	return 0;
 }
 
@@ -42,9 +71,14 @@ static pprof_labels labels_get(void)
 static void labels_put(pprof_labels set)
 {
 	struct ppa_thread *t = ppa_self.slot;
+	uint32_t before;
 
-	if (t && ppa_tags_exists(set))
-		atomic_store_explicit(&t->tags, set, memory_order_relaxed);
+	if (!t || !ppa_tags_exists(set))
+		return;
+	before = atomic_load_explicit(&t->tags, memory_order_relaxed);
+	atomic_store_explicit(&t->tags, set, memory_order_relaxed);
+	if (ppa_trace_is_on())
+		note_labels(before, set, (uintptr_t)__builtin_return_address(0));
 }
 
 /* A thread that has no slot may add, too. Before our constructor, and where we are off, names are only taken. */
