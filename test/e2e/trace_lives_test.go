@@ -20,8 +20,8 @@ import (
 	"golang.org/x/exp/trace"
 )
 
-// traceOf starts a trace, calls during once it runs, and gives what came.
-func (x *target) traceOf(query string, during func()) *answer {
+// traceWhile starts a trace, calls during once it runs, and gives what came.
+func (x *target) traceWhile(query string, during func()) *answer {
 	x.t.Helper()
 	done := make(chan *answer, 1)
 	failed := make(chan error, 1)
@@ -121,7 +121,7 @@ func TestTraceShowsLives(t *testing.T) {
 	x.awaitAddr()
 	waitFor(t, 20*time.Second, "the victim's threads", func() bool { return strings.Contains(x.out.String(), "ready") }, x.err.String)
 	var begin, end trace.Time
-	a := x.traceOf(fmt.Sprintf("seconds=%d", seconds), func() {
+	a := x.traceWhile(fmt.Sprintf("seconds=%d", seconds), func() {
 		time.Sleep(200 * time.Millisecond) // timers run a moment before all else is recorded
 		x.open()
 		waitFor(t, 60*time.Second, "children", func() bool { return strings.Contains(x.out.String(), "done") }, x.err.String)
@@ -206,7 +206,7 @@ func TestGoToolServesTraces(t *testing.T) {
 	x := start(t, nil, victim("tracelives"), "20")
 	x.awaitAddr()
 	name := filepath.Join(t.TempDir(), "trace")
-	a := x.traceOf("seconds=0.5", x.open)
+	a := x.traceWhile("seconds=0.5", x.open)
 	if err := os.WriteFile(name, a.body, 0o600); err != nil || a.status != 200 {
 		t.Fatal(a.status, err)
 	}
@@ -255,7 +255,7 @@ func TestGoToolServesTraces(t *testing.T) {
 func TestTraceContract(t *testing.T) {
 	x := start(t, nil, victim("tracelives"), "1")
 	x.awaitAddr()
-	x.traceOf("seconds=2", func() {
+	x.traceWhile("seconds=2", func() {
 		a := x.get("/debug/pprof/trace?seconds=0.1")
 		if hasTimers(x.pid()) && (a.status != 500 || !strings.HasPrefix(string(a.body), "Could not enable tracing: ")) {
 			t.Errorf("a second trace: %d %.100s", a.status, a.body)
