@@ -244,6 +244,15 @@ $(B)/.bootstrap-suites: scripts/bootstrap
 suites: $(B)/.bootstrap-suites $(LIB) $(TORTURE)
 	LIB=$(abspath $(LIB)) OUT=$(OUT) T="$(T)" test/suites/run
 
+# The pages as a phone and a desk show them: pictures to look at, in build/pages.
+$(B)/.bootstrap-pages: scripts/bootstrap
+	scripts/bootstrap pages
+
+.PHONY: pages
+pages: $(B)/.bootstrap-test $(B)/.bootstrap-pages $(LIB) $(VICTIMS)
+	LIB=$(abspath $(LIB)) VICTIMS=$(B)/victims PAGES_DIR=$(B)/pages T="TestPages|TestFlamegraph|TestIndex" scripts/test e2e
+	echo "pictures: $(B)/pages/"
+
 run: $(LIB) $(B)/.bootstrap-run
 	LIB=$(abspath $(LIB)) scripts/run
 run: export CMD := $(value CMD)
@@ -282,6 +291,7 @@ help:
 	echo "make bench        what the agent costs; BENCH_ROUNDS=n BENCH_ONLY=pattern"
 	echo "make torture      the long, hostile tests"
 	echo "make suites       CPython's and redis' own tests, stress-ng and thread churn, with the agent in them"
+	echo "make pages        the pages in a headless Chromium; pictures in build/pages"
 	echo "make fmt          clang-format in place"
 	echo "make clean        remove what was built; distclean also what was downloaded"
 	echo "knobs: CC CFLAGS LDFLAGS V=1 VARIANT=release|debug|asan|ubsan|tsan RUSTC T CMD FUZZ_SECONDS"

@@ -130,7 +130,7 @@ func TestPagesInABrowser(t *testing.T) {
 		if !s.hasScript {
 			p.call("Emulation.setScriptExecutionDisabled", object{"value": false})
 		}
-		if over := p.number("document.documentElement.scrollWidth - innerWidth"); over > 0 {
+		if over := p.number(fmt.Sprintf("document.documentElement.scrollWidth - %d", s.width)); over > 0 {
 			t.Errorf("%s: the page is %v pixels too wide", s.name, over)
 		}
 		if n := p.number("document.querySelectorAll('#functions tbody tr').length"); n < 20 {
@@ -149,11 +149,63 @@ func TestPagesInABrowser(t *testing.T) {
 		p.close(s.name)
 		p = b.open(x.rootURL(), s)
 		p.call("Emulation.setScriptExecutionDisabled", object{"value": false})
-		if over := p.number("document.documentElement.scrollWidth - innerWidth"); over > 0 {
+		if over := p.number(fmt.Sprintf("document.documentElement.scrollWidth - %d", s.width)); over > 0 {
 			t.Errorf("index, %s: the page is %v pixels too wide", s.name, over)
 		}
 		p.picture("index-" + s.name)
 		p.close("index, " + s.name)
+	}
+	x.finish()
+}
+
+// The index: what Go's has, where Go's has it, what the process is, and links that lead somewhere.
+func TestIndexIsForPeopleToo(t *testing.T) {
+	x := start(t, nil, victim("idle"))
+	a := x.get(root)
+	isText(t, a, "text/html; charset=utf-8")
+	body := string(a.body)
+	at := 0
+	for _, part := range []string{"<title>/debug/pprof/</title>", "<h1>/debug/pprof/</h1>", "<dt>Program</dt><dd>" + victim("idle") + "</dd>",
+		fmt.Sprintf("<dt>Process</dt><dd>%d</dd>", x.pid()), "<dt>Running for</dt><dd>", " s</dd>", "<dt>Threads</dt><dd>1</dd>",
+		"<dt>Memory (RSS)</dt><dd>", "iB</dd>", "<dt>Agent</dt><dd>", "<th>Count</th><th>Profile</th>", "<tr><td>",
+		`<a href="goroutine?debug=2">full goroutine stack dump</a>`, "go tool pprof " + strings.TrimSuffix(x.rootURL(), root),
+		"Profile Descriptions:", "<ul>", "<li><b>allocs:</b>"} {
+		next := strings.Index(body[at:], part)
+		if next < 0 {
+			t.Fatalf("no %s after byte %d", part, at)
+		}
+		at += next
+	}
+	if policy := a.header.Get("Content-Security-Policy"); strings.Contains(policy, "script") || !strings.Contains(policy, "default-src 'none'") {
+		t.Errorf("policy %q", policy)
+	}
+	if strings.Contains(body, "<script") {
+		t.Errorf("the index has a script")
+	}
+	forms := map[string]int{}
+	for _, m := range regexp.MustCompile(`<a href="([^"]+)">`).FindAllStringSubmatch(body, -1) {
+		link := strings.ReplaceAll(m[1], "&amp;", "&")
+		_, query, _ := strings.Cut(link, "?")
+		forms[query]++
+		if strings.Contains(query, "seconds") {
+			// Takes that long: the head says whether it would be answered.
+			if a, err := ask(x.addr, "HEAD", root+link, "", nil); err != nil || a.status != 200 {
+				t.Errorf("%s: %v %v", link, a, err)
+			}
+			continue
+		}
+		if !strings.HasPrefix(link, "/") {
+			link = root + link
+		}
+		if a := x.get(link); a.status != 200 && link != root+"settings" {
+			t.Errorf("%s: %d %s", link, a.status, a.body)
+		}
+	}
+	for query, n := range map[string]int{"format=flamegraph": len(kinds), "format=folded": len(kinds), "debug=1": len(kinds),
+		"seconds=5&format=flamegraph": 2, "seconds=30": len(kinds) + 1} {
+		if forms[query] < n {
+			t.Errorf("%d links with %s, not %d", forms[query], query, n)
+		}
 	}
 	x.finish()
 }
