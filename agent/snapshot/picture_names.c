@@ -157,6 +157,7 @@ static uint32_t name_address(struct ppa_picture *p, const struct place *at, uint
 		ppa_symbols_demangle(sym.name, name, PPA_PICTURE_NAME_BYTES);
 		return function_of(p, *name ? name : sym.name, sym.name);
 	}
+	ppa_picture_note_gap(p, seg->module);
 	if (!start && !at->shift)
 		start = ppa_unwind_function_start(address);
 	*entry = start;

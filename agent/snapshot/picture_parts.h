@@ -12,6 +12,7 @@
 #include "agent/base/attr.h"
 #include "agent/snapshot/picture.h"
 
+struct ppa_module;
 struct ppa_module_table;
 struct ppa_past;
 struct ppa_text_segment;
@@ -43,6 +44,14 @@ struct ppa_memo {
 	bool is_allocator, is_gone;
 };
 
+/* A module in which addresses have no name. */
+struct ppa_gap {
+	const struct ppa_module *module; /* its table's */
+	uint32_t naddresses;
+};
+
+enum { PPA_PICTURE_GAPS = 8 };
+
 struct ppa_picture {
 	struct ppa_snapshot snap; /* first: ppa_snapshot_free gets a pointer to it */
 	struct ppa_text_block *texts;
@@ -57,7 +66,8 @@ struct ppa_picture {
 	const struct ppa_past *past;	    /* not ours; NULL: there is only now */
 	uint64_t allocator;		    /* serial of its module, 0: none */
 	void (*on_free)(void);
-	bool is_jit_fresh; /* what is generated has been asked for already */
+	struct ppa_gap gaps[PPA_PICTURE_GAPS]; /* the first so many modules */
+	bool is_jit_fresh;		       /* what is generated has been asked for already */
 	int err;
 	char name[PPA_PICTURE_NAME_BYTES]; /* scratch: server stacks are small */
 };
@@ -85,5 +95,13 @@ uint32_t ppa_picture_mapping_of(struct ppa_picture *p, const struct ppa_text_seg
 /* What an address of a stack is, by table t; NULL on no memory. Valid until the next call. Context: server. */
 const struct ppa_memo *ppa_picture_look_up(struct ppa_picture *p, const struct ppa_module_table *t, uintptr_t address,
 					   bool is_gone) PPA_CTX_SERVER;
+
+/* ---- picture_gaps.c ---- */
+
+/* An address of this module has no name. Context: server. */
+void ppa_picture_note_gap(struct ppa_picture *p, const struct ppa_module *m) PPA_CTX_SERVER;
+
+/* Say in comments which names are missing, and why. Context: server. */
+void ppa_picture_tell_gaps(struct ppa_picture *p) PPA_CTX_SERVER;
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// link: unwind/name/symload.c unwind/name/module_file.c unwind/name/symtab.c unwind/name/symtab_collect.c unwind/name/elf_file.c unwind/module/elf_headers.c unwind/name/dynsyms.c unwind/name/plt.c unwind/name/debugdata.c unwind/name/bt_alloc.c agent/base/sys.c agent/base/vendor.c test/fakes/vheap.c @backtrace @zlib
+// link: unwind/name/symload.c unwind/name/module_file.c unwind/module/maps.c unwind/module/maps_read.c unwind/name/symtab.c unwind/name/symtab_collect.c unwind/name/elf_file.c unwind/module/elf_headers.c unwind/name/dynsyms.c unwind/name/plt.c unwind/name/debugdata.c unwind/name/bt_alloc.c agent/base/sys.c agent/base/vendor.c test/fakes/vheap.c @backtrace @zlib
 /* Promise: no sequence of bytes that calls itself an ELF file makes the symbol reader fault, leak
  * or loop: as a file, as a loaded image, as mini debug information. The first byte chooses
  * which. */

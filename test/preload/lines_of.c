@@ -1,4 +1,4 @@
-// link: unwind/name/dwarf.c unwind/name/dwarf_data.c unwind/name/dwarf_form.c unwind/name/dwarf_functions.c unwind/name/dwarf_lines.c unwind/name/dwarf_unit.c unwind/name/pool.c unwind/name/elf_file.c unwind/name/module_file.c @zlib
+// link: unwind/name/dwarf.c unwind/name/dwarf_data.c unwind/name/dwarf_form.c unwind/name/dwarf_functions.c unwind/name/dwarf_lines.c unwind/name/dwarf_unit.c unwind/name/pool.c unwind/name/elf_file.c unwind/name/module_file.c unwind/module/maps.c unwind/module/maps_read.c @zlib
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the DWARF reader makes of addresses: lines_of FILE < ADDRESSES. For each address (hexadecimal, as the file counts) it

@@ -1,4 +1,4 @@
-// link: agent/snapshot/picture.c agent/snapshot/picture_names.c agent/snapshot/picture_store.c agent/snapshot/allocators.c agent/profile/marker.c test/fakes/vheap.c agent/profile/tags.c
+// link: agent/snapshot/picture.c agent/snapshot/picture_names.c agent/snapshot/picture_gaps.c agent/snapshot/picture_store.c agent/snapshot/allocators.c agent/profile/marker.c test/fakes/vheap.c agent/profile/tags.c
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Promise: a stack is shown from whoever asked for memory; never as nothing; stacks that look the same are one sample; an
@@ -23,6 +23,7 @@
 #include "unwind/module/modules.h"
 #include "unwind/walk/starts.h"
 #include "unwind/name/symbols.h"
+#include "unwind/name/symload.h"
 #include "unwind/walk/unwind.h"
 
 /* ---- a process of four modules, in which every 16 bytes are a function ---- */
@@ -75,6 +76,17 @@ size_t ppa_symbols_demangle(const char *linker_name, char *buf, size_t cap)
 size_t ppa_symbols_fallback(const struct ppa_module *m, uintptr_t pc, char *buf, size_t cap)
 {
 	return (size_t)snprintf(buf, cap, "%s+%lx", m->path, (unsigned long)pc);
+}
+
+const char *ppa_symload_gap(const struct ppa_module *m)
+{
+	(void)m;
+	return "it is a test's";
+}
+
+void ppa_jit_gaps(struct ppa_jit_gaps *out)
+{
+	*out = (struct ppa_jit_gaps){7, 3 << 20, true};
 }
 
 void ppa_jit_refresh(uint64_t max_age_ns)
@@ -196,6 +208,10 @@ static void allocators_are_cut_from_the_leaf(void **state)
 	assert_string_equal(shown(s, 6), "[pprofagent]");
 	assert_string_equal(shown(s, 7), "[unknown code]");
 	assert_string_equal(shown(s, 8), "gen<gen<[unknown code]<caller");
+	assert_int_equal(s->ncomments, 3); /* what the names of generated code lack */
+	assert_non_null(strstr(s->comments[0], "perf map"));
+	assert_non_null(strstr(s->comments[1], " 7 names"));
+	assert_non_null(strstr(s->comments[2], " 3 MiB"));
 	ppa_snapshot_free(s);
 	assert_int_equal(fake_vheap_live, 0);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// link: unwind/name/symbols.c unwind/name/symload.c unwind/name/module_file.c unwind/name/symtab.c unwind/name/symtab_collect.c unwind/name/elf_file.c unwind/module/elf_headers.c unwind/name/dynsyms.c unwind/name/plt.c unwind/name/debugdata.c unwind/name/bt_alloc.c unwind/name/demangle.c agent/base/vheap.c agent/base/sys.c agent/base/vendor.c @backtrace @iberty -ldl -lpthread @zlib
+// link: unwind/name/symbols.c unwind/name/symload.c unwind/name/module_file.c unwind/module/maps.c unwind/module/maps_read.c unwind/name/symtab.c unwind/name/symtab_collect.c unwind/name/elf_file.c unwind/module/elf_headers.c unwind/name/dynsyms.c unwind/name/plt.c unwind/name/debugdata.c unwind/name/bt_alloc.c unwind/name/demangle.c agent/base/vheap.c agent/base/sys.c agent/base/vendor.c @backtrace @iberty -ldl -lpthread @zlib
 /* Promise: functions of the program, its libraries and the vdso have their names, static ones where
  * the file knows them.
  * Promise: linkage stubs are named for what they lead to.
@@ -11,6 +11,7 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -21,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -139,10 +141,8 @@ static int make_libraries(void **state)
 		   "gcc -O2 -fPIC -shared -Wl,--build-id -o full.so l.c && strip -o bare.so full.so && "
 		   "echo 'int puts(const char *); int getpid(void); void *keep = (void *)getpid;"
 		   " int calls(void) { return getpid() + puts(\"\"); }' > p.c && "
-		   "gcc -O2 -fPIC -shared -Wl,--build-id -Wl,-z,lazy -o lazy.so p.c && "
-		   "gcc -O2 -fPIC -shared -Wl,--build-id -Wl,-z,now -o now.so p.c && "
 		   "gcc -O2 -fPIC -shared -Wl,--build-id -fcf-protection -Wl,-z,ibtplt -o ibt.so p.c && "
-		   "gcc -O2 -fPIC -shared -Wl,--build-id=none -o noid.so l.c && strip noid.so && "
+		   "gcc -O2 -fPIC -shared -Wl,--build-id=none -o fullnoid.so l.c && strip -o noid.so fullnoid.so && "
 		   "echo 'int other(void) { return 7; } int shown_1(void) { return 1; }' > o.c && "
 		   "gcc -O0 -fPIC -shared -Wl,--build-id -o other.so o.c",
 		   dir);
@@ -255,20 +255,35 @@ static bool a_call_is_named(const struct ppa_module *m, const uint8_t *code, con
 	return false;
 }
 
+/* Of every linker that is installed, in every layout that it writes. */
 static void linkage_stubs_are_named(void **state)
 {
-	static const char *const libs[] = {"lazy.so", "now.so", "ibt.so"};
+	static const char *const linkers[] = {"bfd", "gold", "lld"};
+	static const char *const layouts[] = {"-Wl,-z,lazy", "-Wl,-z,now", "-fcf-protection -Wl,-z,lazy",
+					      "-fcf-protection -Wl,-z,now", "-Wl,--build-id -Wl,--hash-style=sysv"};
 	struct ppa_module m;
-	char path[512];
+	char path[512], name[32];
 	void *lib;
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(libs) / sizeof(libs[0]); i++) {
-		lib = load(libs[i], &m, path, "calls");
-		assert_true(a_call_is_named(&m, dlsym(lib, "calls"), "puts@plt"));
-		assert_true(a_call_is_named(&m, dlsym(lib, "calls"), "getpid@plt"));
-		dlclose(lib);
-		ppa_symbols_trim();
+	lib = load("ibt.so", &m, path, "calls");
+	assert_true(a_call_is_named(&m, dlsym(lib, "calls"), "puts@plt"));
+	dlclose(lib);
+	ppa_symbols_trim(); /* the next one may come to the same address, which is its serial here */
+	for (size_t l = 0; l < sizeof(linkers) / sizeof(linkers[0]); l++) {
+		if (run("command -v ld.%s >/dev/null", linkers[l]))
+			continue;
+		for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++) {
+			snprintf(name, sizeof(name), "%s%zu.so", linkers[l], i);
+			assert_int_equal(run("cd %s && gcc -O2 -fPIC -shared -fuse-ld=%s %s -o %s p.c && strip %s", dir,
+					     linkers[l], layouts[i], name, name),
+					 0);
+			lib = load(name, &m, path, "calls");
+			assert_true(a_call_is_named(&m, dlsym(lib, "calls"), "puts@plt"));
+			assert_true(a_call_is_named(&m, dlsym(lib, "calls"), "getpid@plt"));
+			dlclose(lib);
+			ppa_symbols_trim();
+		}
 	}
 }
 
@@ -298,6 +313,93 @@ static void a_deleted_or_replaced_file_gives_exported_names(void **state)
 			ppa_symbols_trim();
 		}
 	}
+}
+
+/* Does the kernel let us open what is mapped? For root, mostly. */
+static bool may_open_mapped(const struct ppa_module *m)
+{
+	char link[64];
+	FILE *maps = fopen("/proc/self/maps", "r");
+	unsigned long from, to;
+	bool found = false;
+	int fd = -1;
+
+	assert_non_null(maps);
+	while (!found && fscanf(maps, "%lx-%lx%*[^\n]", &from, &to) == 2)
+		found = from == m->lo;
+	fclose(maps);
+	if (found) {
+		snprintf(link, sizeof(link), "/proc/self/map_files/%lx-%lx", from, to);
+		fd = open(link, O_RDONLY);
+		close(fd);
+	}
+	return fd >= 0;
+}
+
+/* As somebody without privilege: exported names are still there, and the static one is not. 0 is as it should be. */
+static int without_privilege(const struct ppa_module *m, void *lib)
+{
+	pid_t child = fork();
+	struct ppa_symbol s;
+	int status;
+
+	if (!child) {
+		if (setresgid(12345, 12345, 12345) || setresuid(12345, 12345, 12345))
+			_exit(1);
+		if (ppa_symbols_lookup(m, (uintptr_t)dlsym(lib, "shown_1") + 1, &s) || strcmp(s.name, "shown_1") != 0)
+			_exit(2);
+		_exit(ppa_symbols_lookup(m, (uintptr_t)hidden(lib) + 1, &s) == -ENOENT ? 0 : 3);
+	}
+	return waitpid(child, &status, 0) == child ? status : -1;
+}
+
+static void what_the_path_lost_is_found_by_its_mapping(void **state)
+{
+	static const char *const from[] = {"full.so", "fullnoid.so"};
+	struct ppa_module m;
+	char path[512];
+	void *lib;
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	for (size_t k = 0; k < 2; k++) {
+		assert_int_equal(run("cd %s && rm -rf gone.so && cp %s gone.so && cp other.so keep.so", dir, from[k]),
+				 0);
+		lib = load("gone.so", &m, path, "shown_1");
+		assert_int_equal(
+			run("cd %s && %s && mv keep.so other.so", dir, k ? "mv other.so gone.so" : "rm gone.so"), 0);
+		assert_int_equal(without_privilege(&m, lib), 0);
+		if (may_open_mapped(&m))
+			assert_named(&m, hidden(lib), "hidden_1");
+		dlclose(lib);
+		ppa_symbols_trim();
+	}
+}
+
+static void equal_code_is_proof_enough(void **state)
+{
+	struct ppa_module m;
+	struct ppa_symbol s;
+	char path[512];
+	void *lib;
+
+	(void)state;
+	assert_int_equal(run("cd %s && cp fullnoid.so moved.so", dir), 0);
+	lib = load("moved.so", &m, path, "shown_1");
+	/* Another inode; and the kernel knows nothing of it by this number. */
+	m.ino += 1000000;
+	assert_named(&m, hidden(lib), "hidden_1");
+	ppa_symbols_trim();
+	/* Another program of the same shape. */
+	assert_int_equal(run("cd %s && sed 's/return x \\*/return x +/' l.c > n.c && "
+			     "gcc -O2 -fPIC -shared -Wl,--build-id=none -o new.so n.c && mv new.so moved.so",
+			     dir),
+			 0);
+	assert_int_equal(ppa_symbols_lookup(&m, (uintptr_t)hidden(lib) + 1, &s), -ENOENT);
+	assert_named(&m, dlsym(lib, "shown_1"), "shown_1");
+	dlclose(lib);
+	ppa_symbols_trim();
 }
 
 static void nothing_readable_is_tried_once(void **state)
@@ -400,6 +502,8 @@ int main(void)
 		cmocka_unit_test(static_functions_need_symtab_or_mini_debug_information),
 		cmocka_unit_test(linkage_stubs_are_named),
 		cmocka_unit_test(a_deleted_or_replaced_file_gives_exported_names),
+		cmocka_unit_test(what_the_path_lost_is_found_by_its_mapping),
+		cmocka_unit_test(equal_code_is_proof_enough),
 		cmocka_unit_test(nothing_readable_is_tried_once),
 		cmocka_unit_test(equal_files_share_a_table_and_trim_frees_it),
 		cmocka_unit_test(fallback_counts_as_the_file_does),

@@ -2,7 +2,12 @@
  *
  * The file behind the path must be the one that is mapped. The build id is the proof, where there is one: it also notices
  * a file rewritten in place. Files without one must have the mapped inode; the device is not asked, because on overlay and
- * btrfs mounts maps and fstat disagree about it. A main program that was replaced is still behind /proc/self/exe.
+ * btrfs mounts maps and fstat disagree about it. Where they disagree about the inode, too, the code decides: pieces of it
+ * must be the same in the file and in memory.
+ *
+ * A file that was deleted or replaced, or that another root or mount namespace hides, can be reached through what the kernel
+ * knows of the mapping, /proc/self/map_files, by programs with the privilege for it (CAP_SYS_ADMIN, or since Linux 5.9
+ * CAP_CHECKPOINT_RESTORE), and the main program by all through /proc/self/exe.
  *
  * A debug file belongs to a module if it has the module's build id, or, where one of them has none, if it has the checksum
  * that the module's link to it (.gnu_debuglink) names. It is looked for where gdb looks for it. */
@@ -15,10 +20,17 @@
 
 #include "agent/base/sys.h"
 #include "agent/base/vheap.h"
+#include "unwind/module/maps.h"
 
 #define DEBUG_ROOT "/usr/lib/debug"
 
-enum { MAX_LINK = 4096, CHECKSUM_CHUNK = 64 << 10, MIN_BUILD_ID = 2 };
+enum {
+	MAX_LINK = 4096,
+	CHECKSUM_CHUNK = 64 << 10,
+	MIN_BUILD_ID = 2,
+	PIECES = 16, /* of a segment's code that are compared */
+	PIECE_BYTES = 256,
+};
 
 void ppa_module_file_close(struct ppa_module_file *o)
 {
@@ -61,28 +73,104 @@ static bool has_build_id(const struct ppa_elf_file *f, const uint8_t *wanted, si
 	return len && ppa_elf_build_id(f, id, sizeof(id)) == len && memcmp(id, wanted, len) == 0;
 }
 
+/* Are these bytes of the file in memory, where the segment has them? */
+static bool is_mapped(const struct ppa_module_file *o, const struct ppa_module *m, const Elf64_Phdr *p, uint64_t at)
+{
+	uint8_t there[PIECE_BYTES], here[PIECE_BYTES];
+	uintptr_t address = m->bias + p->p_vaddr + at;
+
+	return address >= m->lo && address < m->hi && m->hi - address >= PIECE_BYTES &&
+	       ppa_elf_read(&o->elf.src, there, PIECE_BYTES, p->p_offset + at) == 0 &&
+	       ppa_sys_read_memory(here, address, PIECE_BYTES) == PIECE_BYTES && memcmp(there, here, PIECE_BYTES) == 0;
+}
+
+/* Is what is executed what stands in the file? */
+static bool has_code_of(const struct ppa_module_file *o, const struct ppa_module *m)
+{
+	bool has_code = false;
+
+	for (size_t i = 0; i < o->elf.nphdrs; i++) {
+		const Elf64_Phdr *p = &o->elf.phdrs[i];
+
+		if (p->p_type != PT_LOAD || !(p->p_flags & PF_X) || p->p_flags & PF_W || p->p_filesz < PIECE_BYTES ||
+		    p->p_filesz > (uint64_t)o->st.st_size)
+			continue;
+		for (uint64_t k = 0; k < PIECES; k++)
+			if (!is_mapped(o, m, p, (p->p_filesz - PIECE_BYTES) * k / (PIECES - 1)))
+				return false;
+		has_code = true;
+	}
+	return has_code;
+}
+
 static bool is_file_of(const struct ppa_module_file *o, const struct ppa_module *m)
 {
 	if (m->build_id_len)
 		return has_build_id(&o->elf, m->build_id, m->build_id_len);
-	return m->ino && o->st.st_ino == m->ino;
+	return (m->ino && o->st.st_ino == m->ino) || has_code_of(o, m);
+}
+
+/* 0, -ENOENT, -ESTALE: another file, or -errno. */
+static int open_file_of(const struct ppa_module *m, const char *path, struct ppa_module_file *o)
+{
+	int err = open_path(path, o);
+
+	if (err || is_file_of(o, m))
+		return err;
+	ppa_module_file_close(o);
+	return -ESTALE;
+}
+
+/* "/proc/self/map_files/7f00-7f80" */
+static void map_file_path(char path[static 64], uintptr_t start, uintptr_t end)
+{
+	static const char before[] = "/proc/self/map_files/";
+	const uintptr_t numbers[] = {start, end};
+	size_t at = sizeof(before) - 1;
+
+	memcpy(path, before, at);
+	for (int i = 0; i < 2; i++) {
+		int shift = 60;
+
+		while (shift && !(numbers[i] >> shift))
+			shift -= 4;
+		for (; shift >= 0; shift -= 4)
+			path[at++] = "0123456789abcdef"[numbers[i] >> shift & 15];
+		path[at++] = i ? '\0' : '-';
+	}
+}
+
+/* Any of its mappings leads to the file; the name of one is its present bounds. */
+static int open_map_file(const struct ppa_module *m, struct ppa_module_file *o)
+{
+	size_t len, skipped = 0;
+	char *text = m->ino ? ppa_maps_read(&len) : NULL, path[64];
+	const char *pos = text;
+	int err = -ENOENT;
+	struct ppa_map map;
+
+	while (text && ppa_maps_next(&pos, text + len, &map, &skipped)) {
+		if (map.start < m->lo || map.start >= m->hi || map.ino != m->ino)
+			continue;
+		map_file_path(path, map.start, map.end);
+		err = open_file_of(m, path, o);
+		break;
+	}
+	ppa_vheap_free(text);
+	return err;
 }
 
 int ppa_module_file_open(const struct ppa_module *m, struct ppa_module_file *o)
 {
-	const char *paths[] = {m->path, m->is_main ? "/proc/self/exe" : NULL};
-	int err = -ENOENT;
+	int err = open_file_of(m, m->path, o), other;
 
-	for (size_t i = 0; i < PPA_ARRAY_LEN(paths) && paths[i]; i++) {
-		err = open_path(paths[i], o);
-		if (err == -ENOMEM || (!err && is_file_of(o, m)))
-			return err;
-		if (!err) {
-			ppa_module_file_close(o);
-			err = -ENOENT;
-		}
-	}
-	return err;
+	if (!err || err == -ENOMEM)
+		return err;
+	other = m->is_main ? open_file_of(m, "/proc/self/exe", o) : -ENOENT;
+	if (other)
+		other = open_map_file(m, o);
+	/* What is wrong with the path is of more interest than that there is no other way. */
+	return other && other != -ENOMEM ? err : other;
 }
 
 /* "/usr/lib/debug/.build-id/ab/cdef….debug", if it has that id. */

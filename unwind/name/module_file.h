@@ -21,8 +21,8 @@ struct ppa_module_file {
 	int fd;
 };
 
-/* Open what is mapped as m: 0, or -ENOENT when the path leads to something else by now, -ENOEXEC, -ENOMEM.
- * Context: server. */
+/* Open what is mapped as m, by its path or by what the kernel knows: 0, or -ESTALE when the path leads to another file by
+ * now, -ENOENT to none, -EACCES to one that we may not read, -ENOEXEC, -ENOMEM or whatever opening says. Context: server. */
 int ppa_module_file_open(const struct ppa_module *m, struct ppa_module_file *o) PPA_CTX_SERVER;
 
 /* Open the debug file of m, by build id or else by the link in file, which is the module's own (NULL: it could not be

@@ -102,7 +102,7 @@ int ppa_symload(const struct ppa_module *m, struct ppa_symtab *out)
 {
 	struct ppa_symtab_builder b;
 	struct ppa_module_file o;
-	int err = 0;
+	int err = 0, out_of_file;
 
 	memset(out, 0, sizeof(*out));
 	if (m->hi <= m->lo)
@@ -110,9 +110,16 @@ int ppa_symload(const struct ppa_module *m, struct ppa_symtab *out)
 	ppa_symtab_begin(&b);
 	if (m->path[0] == '[') {
 		err = add_vdso(&b, m);
-	} else if (ppa_module_file_open(m, &o) == 0) {
-		err = add_file(&b, &o, m);
-		ppa_module_file_close(&o);
+	} else {
+		out_of_file = ppa_module_file_open(m, &o);
+		if (!out_of_file) {
+			err = add_file(&b, &o, m);
+			ppa_module_file_close(&o);
+		} else if (out_of_file != -ENOMEM) {
+			/* The module may be gone and its debug file be there. */
+			err = add_debug_file(&b, m, NULL);
+			err = err == -ENOMEM || err == -EFBIG ? err : 0;
+		}
 	}
 	if (!b.n && !err)
 		err = ppa_dynsyms_add(&b, m);
@@ -121,6 +128,42 @@ int ppa_symload(const struct ppa_module *m, struct ppa_symtab *out)
 		return err;
 	}
 	return ppa_symtab_finish(&b, out);
+}
+
+static const char *why_not_open(int err)
+{
+	switch (err) {
+	case -ESTALE:
+		return "at its path is another file by now";
+	case -ENOENT:
+	case -ENOTDIR:
+		return "its file is gone";
+	case -EACCES:
+	case -EPERM:
+		return "its file may not be read";
+	default:
+		return "its file cannot be read";
+	}
+}
+
+const char *ppa_symload_gap(const struct ppa_module *m)
+{
+	struct ppa_module_file own, debug;
+	bool has_names;
+	int err;
+
+	if (m->path[0] == '[' || m->hi <= m->lo)
+		return NULL;
+	err = ppa_module_file_open(m, &own);
+	if (err)
+		return why_not_open(err);
+	has_names = ppa_elf_section_typed(&own.elf, SHT_SYMTAB) || ppa_elf_section_named(&own.elf, ".gnu_debugdata");
+	if (!has_names && ppa_module_file_debug(m, &own, &debug) == 0) {
+		has_names = ppa_elf_section_typed(&debug.elf, SHT_SYMTAB);
+		ppa_module_file_close(&debug);
+	}
+	ppa_module_file_close(&own);
+	return has_names ? NULL : "it is stripped, and no debug file was found";
 }
 
 int ppa_symload_section(const struct ppa_module *m, const char *name, uintptr_t *at, size_t *len)
