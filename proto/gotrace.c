@@ -27,6 +27,8 @@
 
 enum { AGENT_G = 1, FIRST_G = 2, AGENT_P = 0, AGENT_M = 20000000 /* no thread's: Linux' ids end at 2^22 */ };
 
+#define AGENT_NAME "runtime.pprofagent" /* "runtime." makes it one of the system's goroutines */
+
 struct writer {
 	const struct ppa_trace_input *in;
 	struct ppa_trace_lives lives;
@@ -38,7 +40,7 @@ struct writer {
 	uint64_t last; /* time of the last event of all */
 	size_t max_events;
 	uint64_t unsaid; /* annotations left out */
-	char lost[160];
+	char lost[240];	 /* longer than what it holds ever is */
 
 	/* the thread in hand */
 	uint32_t self; /* index of its life; lives.n: our own */
@@ -309,20 +311,24 @@ static void write_counter(struct writer *w, const struct ppa_trace_counter *c)
 		EMIT(w, c->at_ns, PPA_GO_HEAP_GOAL, c->rss_bytes);
 }
 
-static int write_counters(struct writer *w)
+/* The last counts stand once more at the window's end: the viewer draws them no further. */
+static int write_counters(struct writer *w, struct ppa_trace_counter *last)
 {
 	const void **order = ppa_vheap_malloc((w->in->ncounters + 1) * sizeof(*order));
 	size_t n = 0;
 	int err;
 
+	*last = (struct ppa_trace_counter){.heap_bytes = UINT64_MAX, .rss_bytes = UINT64_MAX};
 	if (!order)
 		return -ENOMEM;
 	for (size_t i = 0; i < w->in->ncounters; i++)
 		if (w->in->counters[i].at_ns > w->in->start_ns && w->in->counters[i].at_ns < w->in->stop_ns)
 			order[n++] = &w->in->counters[i];
 	err = ppa_trace_sort(order, n, key_of_counter);
-	for (size_t i = 0; !err && i < n; i++)
-		write_counter(w, order[i]);
+	for (size_t i = 0; !err && i < n; i++) {
+		*last = *(const struct ppa_trace_counter *)order[i];
+		write_counter(w, last);
+	}
 	ppa_vheap_free(order);
 	return err;
 }
@@ -331,15 +337,19 @@ static int write_counters(struct writer *w)
 static const char *loss_of(struct writer *w)
 {
 	uint64_t lost = w->in->lost;
+	size_t n;
 
 	for (size_t i = 0; i < w->in->nthreads; i++)
 		lost += w->in->threads[i].lost;
 	if (!lost && !w->plan.left_out && !w->unsaid)
 		return "";
-	snprintf(w->lost, sizeof(w->lost),
-		 "%" PRIu64 " records lost; %" PRIu64 " waits shorter than %" PRIu64 " ns and %" PRIu64
-		 " annotations left out",
-		 lost, w->plan.left_out, w->plan.left_out ? w->plan.shortest_ns : 0, w->unsaid);
+	n = (size_t)snprintf(w->lost, sizeof(w->lost), AGENT_NAME ": %" PRIu64 " records lost", lost);
+	if (w->plan.left_out)
+		n += (size_t)snprintf(w->lost + n, sizeof(w->lost) - n,
+				      ", %" PRIu64 " waits shorter than %" PRIu64 " ns left out", w->plan.left_out,
+				      w->plan.shortest_ns);
+	if (w->unsaid)
+		snprintf(w->lost + n, sizeof(w->lost) - n, ", %" PRIu64 " annotations left out", w->unsaid);
 	return w->lost;
 }
 
@@ -353,10 +363,14 @@ static uint64_t agent_m(const struct writer *w)
 
 static int write_agent(struct writer *w)
 {
-	uint64_t at = w->in->start_ns + 1, stack = ppa_gowire_stack(&w->wire, PPA_TRACE_STACK_AGENT, 0), end;
+	uint64_t at = w->in->start_ns + 1, end, stack;
 	const char *loss = loss_of(w);
+	struct ppa_trace_counter last;
 	int err;
 
+	/* As a function's name it stands in the table of goroutines. */
+	w->wire.agent = *loss ? loss : NULL;
+	stack = ppa_gowire_stack(&w->wire, PPA_TRACE_STACK_AGENT, 0);
 	w->self = (uint32_t)w->lives.n;
 	w->root = 0;
 	w->g = AGENT_G;
@@ -370,10 +384,11 @@ static int write_agent(struct writer *w)
 	EMIT(w, at, PPA_GO_LABEL, ppa_gowire_string(&w->wire, "pprofagent"));
 	EMIT(w, at, PPA_GO_PROCS_CHANGE, w->plan.nprocs, stack);
 	block(w, at, "sleep", stack);
-	err = write_counters(w);
+	err = write_counters(w, &last);
 	meet(w, UINT64_MAX);
 	end = w->in->stop_ns > w->last ? w->in->stop_ns : w->last;
-	end = end > w->now ? end : w->now;
+	last.at_ns = end = end > w->now ? end : w->now;
+	write_counter(w, &last);
 	unblock_self(w, end, stack);
 	resume(w, end);
 	if (*loss)

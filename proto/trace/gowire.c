@@ -142,6 +142,8 @@ static uint64_t intern(struct ppa_gowire *w, uint32_t stack, uint32_t root)
 			 : ppa_trace_frames_root(w->in, stack, base, w->frames);
 	if (!n)
 		return 0;
+	if (stack == PPA_TRACE_STACK_AGENT && w->agent)
+		w->frames[0].function = w->agent;
 	*id = ++w->nstacks;
 	table_room(w, &w->stacks, STACKS, MOST_STACK_BYTES);
 	w->stacks.bytes[w->stacks.len++] = STACK;

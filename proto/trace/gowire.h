@@ -59,6 +59,7 @@ struct ppa_gowire {
 	struct ppa_sink *out;
 	const struct ppa_trace_input *in;
 	enum ppa_gotrace_version version;
+	const char *agent; /* instead of the name of PPA_TRACE_STACK_AGENT's frame, or NULL */
 	struct ppa_strtab strings;
 	struct ppa_go_batch events, stacks, samples;
 	struct ppa_trace_table known; /* stack and root -> id */
