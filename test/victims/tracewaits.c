@@ -307,9 +307,9 @@ static void *store(void *bytes)
 
 int main(void)
 {
-	static void *(*const all[])(void *) = {hold_mutex, want_mutex, make_true,    want_true, post, want_post,
-					       be_late,	   be_early,   join_threads, say,	hear, watch,
-					       doze,	   store};
+	static void *(*const all[])(void *) = {hold_mutex, want_mutex, make_true, want_true,	post,
+					       want_post,  be_late,    be_early,  join_threads, say,
+					       hear,	   watch,      doze,	  store};
 	enum { N = sizeof(all) / sizeof(*all) };
 	char *bytes = calloc(1, FILE_BYTES);
 	pthread_t t[N];
