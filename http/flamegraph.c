@@ -126,11 +126,15 @@ static void add_head(struct builder *b)
 	add(b, css);
 	add(b, "</style>\n</head>\n<body>\n<header>\n<h1>");
 	add_text(b, b->s->name);
-	add(b, b->s->duration_ns ? ", window of " : "");
+	add(b, b->s->duration_ns ? " of " : "");
 	if (b->s->duration_ns)
 		ppa_html_add_value(b->page, b->s->duration_ns, "nanoseconds");
 	add(b, ": <span id=\"shown\">");
 	add_value(b, total);
+	if (strcmp(type_of(b)->unit, "count") != 0) {
+		add(b, " ");
+		add_text(b, type_of(b)->type);
+	}
 	add(b, "</span></h1>\n<p class=\"quiet\">");
 	add_text(b, process.program);
 	snprintf(text, sizeof(text), ", pid %d, ", process.pid);
@@ -170,10 +174,9 @@ static int add_functions(struct builder *b)
 	struct ppa_hot list[FUNCTIONS_MAX];
 	long n = ppa_hottest_functions(b->st, b->type, list, FUNCTIONS_MAX);
 
-	add(b,
-	    "<section id=\"functions\">\n<h2>Heaviest functions</h2>\n<div class=\"scroll\"><table>\n"
-	    "<thead><tr><th data-by=\"self\">Self</th><th>%</th><th data-by=\"total\" class=\"wide\">With callees</th>"
-	    "<th data-by=\"total\">%</th><th>Function</th></tr></thead>\n<tbody>\n");
+	add(b, "<section id=\"functions\">\n<h2>Heaviest functions</h2>\n<div class=\"scroll\"><table>\n"
+	       "<thead><tr><th data-by=\"self\">Self</th><th>Self %</th><th data-by=\"total\" class=\"wide\">Total</th>"
+	       "<th data-by=\"total\">Total %</th><th>Function</th></tr></thead>\n<tbody>\n");
 	for (long i = 0; i < n; i++)
 		add_function(b, &list[i]);
 	add(b, "</tbody>\n</table></div>\n</section>\n");

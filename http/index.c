@@ -222,6 +222,12 @@ static void add_descriptions(struct ppa_sink *s)
 		}
 		if (e.is_stacks)
 			add_links(s, &e);
+		if (!strcmp(e.name, "trace")) {
+			add(s, "<p class=\"forms\">5 s:");
+			add_link(s, e.name, "?seconds=5", "file");
+			add_link(s, e.name, "?seconds=5&amp;format=perfetto", "for Perfetto");
+			add(s, "</p>");
+		}
 		add(s, "</li>\n");
 	}
 	add(s, "</ul>\n");

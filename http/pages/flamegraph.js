@@ -682,7 +682,8 @@
 		tell();
 		paint();
 		graph.setAttribute("aria-label", "Flame graph of " + P.types[state.type][0] + ", " + tree.nstacks + " stacks, " + told(tree.total[0]));
-		$("shown").textContent = told(tree.total[0]);
+		const [type, unit] = P.types[state.type];
+		$("shown").textContent = told(tree.total[0]) + (unit === "count" ? "" : " " + type);
 	}
 
 	function listen() {
