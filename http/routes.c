@@ -27,6 +27,19 @@ static const struct ppa_route routes[] = {
 		.help = "The command line of the program, arguments separated by NUL bytes.",
 		.length = PPA_SHORT,
 	},
+	/* For scrapers. */
+	{
+		.name = "delta_block", .methods = GET_HEAD, .handle = ppa_handle_delta, .type = PPA_TYPE_BYTES,
+		.length = PPA_SHORT,
+	},
+	{
+		.name = "delta_heap", .methods = GET_HEAD, .handle = ppa_handle_delta, .type = PPA_TYPE_BYTES,
+		.length = PPA_SHORT,
+	},
+	{
+		.name = "delta_mutex", .methods = GET_HEAD, .handle = ppa_handle_delta, .type = PPA_TYPE_BYTES,
+		.length = PPA_SHORT,
+	},
 	{
 		.name = "profile", .methods = GET_HEAD, .handle = ppa_handle_profile, .type = PPA_TYPE_BYTES,
 		.help = "CPU profile of all threads. Parameters: seconds (default 30), hz (samples a second of CPU time, 1 to "

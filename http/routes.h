@@ -61,6 +61,7 @@ void ppa_routes_reset(void) PPA_CTX_CHILD;
 /* The handlers, each in the file of its name. Context: server. */
 void ppa_handle_index(struct ppa_request *r) PPA_CTX_SERVER;
 void ppa_handle_named(struct ppa_request *r) PPA_CTX_SERVER;
+void ppa_handle_delta(struct ppa_request *r) PPA_CTX_SERVER;
 void ppa_handle_cmdline(struct ppa_request *r) PPA_CTX_SERVER;
 void ppa_handle_profile(struct ppa_request *r) PPA_CTX_SERVER;
 void ppa_handle_wall(struct ppa_request *r) PPA_CTX_SERVER; /* in profile.c */

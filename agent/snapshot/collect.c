@@ -19,6 +19,7 @@
 #include "agent/snapshot/kinds.h"
 #include "agent/snapshot/picture.h"
 #include "agent/snapshot/rows.h"
+#include "agent/snapshot/since.h"
 #include "agent/profile/marker.h"
 #include "agent/profile/ready.h"
 #include "agent/cpu/sampler.h"
@@ -60,6 +61,7 @@ void ppa_collect_reset(void)
 	ppa_lock_reset(&named_lock);
 	ppa_goroutine_reset();
 	ppa_kinds_reset();
+	ppa_since_reset();
 }
 
 void ppa_collect_set_default_hz(int hz)
@@ -195,9 +197,12 @@ static int build_named(const struct ppa_named_request *req, const struct ppa_row
 	ppa_kinds_gather(req->kind, &rows);
 	if (before)
 		ppa_rows_subtract(&rows, before);
-	ppa_collect_use_symbols(1);
-	err = ppa_build_named(req, &rows, &times, out);
-	ppa_collect_use_symbols(-1);
+	err = req->is_since_last ? ppa_since_subtract(req->kind, &rows, &times.duration_ns) : 0;
+	if (!err) {
+		ppa_collect_use_symbols(1);
+		err = ppa_build_named(req, &rows, &times, out);
+		ppa_collect_use_symbols(-1);
+	}
 	ppa_rows_free(&rows);
 	return err;
 }

@@ -37,6 +37,7 @@ struct ppa_kind;
 struct ppa_named_request {
 	const struct ppa_kind *kind; /* kinds.h */
 	int64_t delta_ns;	     /* what changed in this time from now on; 0: what there is now */
+	bool is_since_last;	     /* instead: what was added since the last such request; heap, block and mutex */
 	bool wants_text;	     /* for debug=1 */
 	bool may_pause;	 /* threads of the target may have to wait a moment, for more of the text's figures */
 	bool wants_each; /* for debug=2, where the kind has it */

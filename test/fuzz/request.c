@@ -169,6 +169,7 @@ static void handle(struct ppa_request *r)
 	}
 HANDLER(ppa_handle_index)
 HANDLER(ppa_handle_named)
+HANDLER(ppa_handle_delta)
 HANDLER(ppa_handle_profile)
 HANDLER(ppa_handle_trace)
 HANDLER(ppa_handle_wall)

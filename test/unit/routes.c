@@ -93,6 +93,12 @@ void ppa_handle_legacy_named(struct ppa_request *r)
 	handled_by("legacy named");
 }
 
+void ppa_handle_delta(struct ppa_request *r)
+{
+	(void)r;
+	handled_by("delta");
+}
+
 void ppa_handle_metrics(struct ppa_request *r)
 {
 	(void)r;
