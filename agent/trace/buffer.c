@@ -23,6 +23,7 @@ enum {
 	ARENAS_MAX = 8,
 	CLOSE_WAIT_NS = 100000000,
 	CLOSE_STEP_NS = 1000000,
+	STUCK_NS = 2000000000,
 	SHORT_SHARE = 8, /* less than one part in so many free: take back what is newer, too */
 };
 
@@ -44,6 +45,8 @@ static struct {
 	int narenas;
 	uint64_t scratch[PPA_TRACE_RECORD_WORDS_MAX]; /* the reader's */
 	/* any thread */
+	_Atomic bool is_open;	     /* may tracks be made? */
+	_Atomic int32_t makers;	     /* threads that are about it */
 	_Atomic uint32_t bump;	     /* chunks ever taken */
 	_Atomic uint64_t free_head;  /* counter << 32 | index + 1: given back */
 	_Atomic uint32_t nfree;	     /* of these */
@@ -189,12 +192,25 @@ PPA_CTX_MALLOC static struct ppa_trace_track *make_track(void)
 	return t;
 }
 
+/* Who was told to record may come late: the recording it was told of may be over, and another begun or none. */
+PPA_CTX_MALLOC static struct ppa_trace_track *make_track_if_open(void)
+{
+	struct ppa_trace_track *t = NULL;
+
+	/* seq_cst, both: either whoever closes sees us, or we see that it is closed. */
+	atomic_fetch_add_explicit(&buffer.makers, 1, memory_order_seq_cst);
+	if (atomic_load_explicit(&buffer.is_open, memory_order_seq_cst))
+		t = make_track();
+	atomic_fetch_sub_explicit(&buffer.makers, 1, memory_order_release);
+	return t;
+}
+
 struct ppa_trace_track *ppa_trace_track_mine(void)
 {
 	struct ppa_trace_track *t = ppa_self.track;
 
 	if (ppa_unlikely(!is_mine(t)))
-		t = make_track();
+		t = make_track_if_open();
 	if (t && ppa_unlikely(atomic_load_explicit(&t->ended_ns, memory_order_relaxed)))
 		return NULL;
 	return t;
@@ -224,9 +240,12 @@ PPA_CTX_MALLOC static void fill(_Atomic uint64_t *place, struct ppa_trace_head h
 
 void ppa_trace_put(struct ppa_trace_track *t, struct ppa_trace_head head, const uint64_t *words)
 {
-	for (;;) {
+	bool is_full = false;
+
+	while (!is_full) {
 		struct ppa_trace_chunk *c = atomic_load_explicit(&t->current, memory_order_acquire);
 		uint32_t at = CHUNK_WORDS;
+		bool is_done;
 
 		if (!c)
 			break;
@@ -240,14 +259,14 @@ void ppa_trace_put(struct ppa_trace_track *t, struct ppa_trace_head head, const 
 		}
 		if (atomic_load_explicit(&c->used, memory_order_relaxed) + head.nwords <= CHUNK_WORDS)
 			at = atomic_fetch_add_explicit(&c->used, head.nwords, memory_order_relaxed);
-		if (at + head.nwords <= CHUNK_WORDS) {
+		is_done = at + head.nwords <= CHUNK_WORDS;
+		if (is_done)
 			fill(&c->words[at], head, words);
-			atomic_fetch_sub_explicit(&c->writers, 1, memory_order_release);
-			return;
-		}
+		else
+			is_full = !append_chunk(t, c, words[0]);
 		atomic_fetch_sub_explicit(&c->writers, 1, memory_order_release);
-		if (!append_chunk(t, c, words[0]))
-			break;
+		if (is_done)
+			return;
 	}
 	atomic_fetch_add_explicit(&t->lost, 1, memory_order_relaxed);
 }
@@ -277,6 +296,8 @@ int ppa_trace_buffer_open(uint64_t bytes)
 	atomic_store_explicit(&buffer.nfree, 0, memory_order_relaxed);
 	atomic_store_explicit(&buffer.next_track, 0, memory_order_relaxed);
 	atomic_store_explicit(&buffer.lost, 0, memory_order_relaxed);
+	/* release: pairs with the look of whoever makes a track. */
+	atomic_store_explicit(&buffer.is_open, true, memory_order_release);
 	return 0;
 }
 
@@ -294,6 +315,11 @@ static uint32_t taken_chunks(void)
 	return n < buffer.nchunks ? n : buffer.nchunks;
 }
 
+static bool has_makers(void)
+{
+	return atomic_load_explicit(&buffer.makers, memory_order_seq_cst) > 0;
+}
+
 static bool has_writers(void)
 {
 	for (uint32_t i = 0, n = taken_chunks(); i < n; i++)
@@ -302,11 +328,11 @@ static bool has_writers(void)
 	return false;
 }
 
-static bool wait_for_writers(void)
+static bool wait_for_none(bool (*has_some)(void))
 {
 	struct timespec step = {0, CLOSE_STEP_NS};
 
-	for (int waited = 0; has_writers(); waited += CLOSE_STEP_NS) {
+	for (int waited = 0; has_some(); waited += CLOSE_STEP_NS) {
 		if (waited >= CLOSE_WAIT_NS)
 			return false;
 		ppa_syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, (long)&step, 0, 0, 0);
@@ -323,17 +349,20 @@ static void close_track(struct ppa_trace_track *t)
 
 void ppa_trace_buffer_close(void)
 {
+	bool is_quiet;
+
 	if (!buffer.chunks)
 		return;
-	for (uint32_t i = 0; i < PPA_TRACE_TRACKS_MAX && i < used_tracks(); i++)
+	atomic_store_explicit(&buffer.is_open, false, memory_order_seq_cst);
+	is_quiet = wait_for_none(has_makers);
+	for (uint32_t i = 0; i < used_tracks(); i++)
 		close_track(&buffer.tracks[i]);
-	if (wait_for_writers()) {
-		ppa_syscall(SYS_madvise, (long)buffer.chunks, (long)buffer.nchunks * PPA_TRACE_CHUNK_BYTES,
-			    MADV_DONTNEED, 0, 0, 0);
-	} else {
-		ppa_syscall(SYS_madvise, (long)buffer.chunks, (long)buffer.nchunks * PPA_TRACE_CHUNK_BYTES,
-			    MADV_DONTNEED, 0, 0, 0);
+	is_quiet &= wait_for_none(has_writers);
+	ppa_syscall(SYS_madvise, (long)buffer.chunks, (long)buffer.nchunks * PPA_TRACE_CHUNK_BYTES, MADV_DONTNEED, 0, 0,
+		    0);
+	if (!is_quiet) {
 		buffer.chunks = NULL;
+		atomic_store_explicit(&buffer.makers, 0, memory_order_relaxed);
 	}
 	for (uint32_t i = 0; i < used_tracks(); i++)
 		atomic_store_explicit(&buffer.tracks[i].is_used, 0, memory_order_release);
@@ -377,7 +406,7 @@ void ppa_trace_each_record(const struct ppa_trace_track *t,
 		read_chunk(c, visit, arg);
 }
 
-/* Empty a chunk that no track has any more. One with a writer is left to it for good. */
+/* Empty a chunk that no track has any more. One with a writer after all this time is left to it for good. */
 static void take_back(struct ppa_trace_chunk *c)
 {
 	uint32_t used = atomic_load_explicit(&c->used, memory_order_relaxed);
@@ -399,7 +428,11 @@ static bool is_old(struct ppa_trace_track *t, uint64_t before_ns)
 	if (t->first == atomic_load_explicit(&t->current, memory_order_seq_cst))
 		return false;
 	full = atomic_load_explicit(&t->first->full_ns, memory_order_relaxed);
-	return full && full < before_ns;
+	if (!full || full >= before_ns)
+		return false;
+	/* The thread may be on its way to the next chunk; or it has left by a jump, and never will be. */
+	return !atomic_load_explicit(&t->first->writers, memory_order_seq_cst) ||
+	       full + STUCK_NS < ppa_sys_clock_ns(CLOCK_MONOTONIC);
 }
 
 static void recycle_track(struct ppa_trace_track *t, uint64_t before_ns, bool (*is_alive)(pid_t tid))
@@ -458,6 +491,8 @@ uint64_t ppa_trace_lost(void)
 void ppa_trace_buffer_reset(void)
 {
 	ppa_self.track = NULL;
+	atomic_store_explicit(&buffer.is_open, false, memory_order_relaxed);
+	atomic_store_explicit(&buffer.makers, 0, memory_order_relaxed);
 	/* The parent's arena is left as it is: pages are copied only if somebody writes. */
 	buffer.chunks = NULL;
 	buffer.narenas = 0;

@@ -75,7 +75,7 @@ func freeze() {
 		return to
 	}
 	library = copyTo(library)
-	for _, name := range []string{"cpu", "create", "malloc", "lock", "trivial", "spawn", "unwind", "empty", "passthrough"} {
+	for _, name := range []string{"cpu", "create", "malloc", "lock", "trivial", "spawn", "unwind", "trace", "empty", "passthrough"} {
 		copyTo(filepath.Join(programs, name))
 	}
 	programs = scratch

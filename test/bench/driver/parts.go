@@ -23,6 +23,7 @@ func parts() []part {
 		{"memory", "resident memory added, KiB; after: a 2 s profile at 100 Hz under load", measureMemory},
 		{"answer", "from the request of a 2 s profile to the end of its answer, s", measureAnswer},
 		{"unwind", "a walk of the same context again and again", measureUnwind},
+		{"trace", "a record of the execution trace, without and with the walk of a stack of twenty frames", measureTrace},
 		{"instructions", "user-space instructions by callgrind: what CPU time is too coarse for", measureInstructions},
 		{"heap-instructions", "the same, an operation of malloc and free; one thread", measureHeapInstructions},
 		{"heap-memory", "resident memory of programs that hold much and rest, MiB", measureHeapMemory},
@@ -170,4 +171,16 @@ func measureUnwind() []bar {
 	}
 	ns, _ := strconv.ParseFloat(string(found[1]), 64)
 	return []bar{{what: "unwind, warm, ns a frame", limit: 10, measured: exactly(ns, ns, ns), format: "%.1f"}}
+}
+
+func measureTrace() []bar {
+	out, err := exec.Command(programs + "/trace").CombinedOutput()
+	fmt.Print(string(out))
+	found := regexp.MustCompile(`(?m)^record ([0-9.]+)`).FindSubmatch(out)
+	if err != nil || found == nil {
+		fmt.Printf("trace fails: %v\n", err)
+		return nil
+	}
+	ns, _ := strconv.ParseFloat(string(found[1]), 64)
+	return []bar{{what: "trace, ns a record, without the walk", limit: 200, measured: exactly(ns, ns, ns), format: "%.1f"}}
 }

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+// link: agent/trace/trace.c agent/trace/buffer.c agent/thread/stack_here.c agent/thread/threads.c agent/thread/timer.c agent/thread/ask.c agent/cpu/cpu.c agent/thread/newborn.c agent/profile/random.c agent/profile/sites.c agent/profile/marker.c agent/profile/unloads.c agent/profile/tags.c @walker @unwind @backtrace @iberty @zlib
+/* What a record of the trace costs the thread that leaves it, in nanoseconds: by itself (how long a wait took is decided,
+ * the words are written), and with the walk of a stack of twenty frames and its place in the table of stacks. Waits of
+ * above and below the limit of what is short are measured; the best of ROUNDS, because other programs run as well. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/base/budget.h"
+#include "agent/base/sys.h"
+#include "agent/thread/stack_here.h"
+#include "agent/trace/buffer.h"
+#include "agent/trace/trace.h"
+#include "unwind/module/modules.h"
+#include "unwind/walk/unwind.h"
+
+enum { ROUNDS = 30, RECORDS = 20000, FRAMES = 20 };
+
+static uint64_t now_ns(void)
+{
+	return ppa_sys_clock_ns(CLOCK_MONOTONIC);
+}
+
+static const struct ppa_site *walk(void)
+{
+	struct ppa_stack_here stack;
+	const struct ppa_site *s;
+
+	ppa_stack_take((uintptr_t)__builtin_return_address(0), &stack);
+	s = ppa_sites_find(&ppa_trace_sites, stack.pcs, stack.npcs, stack.origin, 0);
+	ppa_stack_drop(&stack);
+	return s;
+}
+
+/* One round: nanoseconds a record. */
+static double records(uint64_t took_ns, bool walks)
+{
+	struct ppa_trace_wait w = {.kind = PPA_PARKED_SLEEP, .fd = PPA_TRACE_FD_NONE};
+	uint64_t begin;
+
+	if (ppa_trace_buffer_open(64 << 20))
+		exit(1);
+	begin = now_ns();
+	for (int i = 0; i < RECORDS; i++) {
+		/* Each in a period of its own: nothing is left out. */
+		w.begin_ns = begin + (uint64_t)i * PPA_TRACE_SHORT_PERIOD_NS;
+		w.end_ns = w.begin_ns + took_ns;
+		if (ppa_trace_wants(&w))
+			ppa_trace_wait(&w, walks ? walk() : NULL);
+	}
+	begin = now_ns() - begin;
+	ppa_trace_buffer_close();
+	return (double)begin / RECORDS;
+}
+
+static __attribute__((noinline)) double at_depth(int depth, uint64_t took_ns, bool walks)
+{
+	double best = depth > 1 ? at_depth(depth - 1, took_ns, walks) : 1e9;
+
+	for (int i = 0; depth == 1 && i < ROUNDS; i++) {
+		double ns = records(took_ns, walks);
+
+		best = ns < best ? ns : best;
+	}
+	__asm__ volatile("" : "+m"(best));
+	return best;
+}
+
+int main(void)
+{
+	double alone, with_walk, short_alone;
+
+	ppa_budget_set(64 << 20);
+	if (ppa_threads_init())
+		return 1;
+	ppa_threads_adopt_main((uintptr_t)environ);
+	if (ppa_modules_refresh(true) || ppa_unwind_init() || ppa_stack_init() || ppa_sites_init(&ppa_trace_sites))
+		return 1;
+	atomic_store(&ppa_trace_on, true);
+	alone = at_depth(FRAMES, 50000, false);
+	short_alone = at_depth(FRAMES, 5000, false);
+	with_walk = at_depth(FRAMES, 50000, true);
+	printf("record %.1f\nshort %.1f\nwith-walk %.1f\n", alone, short_alone, with_walk);
+	return 0;
+}

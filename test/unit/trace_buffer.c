@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+// link: agent/trace/buffer.c test/fakes/traceslots.c
+/* Promise: what a thread wrote is read back whole and in order, whoever interrupts it, and however often the recording
+ * ends and begins anew; what found no room is counted; chunks come back when their time is over, and never one that a
+ * thread still writes in. */
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/time.h>
+#include <time.h>
+#include <cmocka.h>
+
+#include "agent/base/self.h"
+#include "agent/base/sys.h"
+#include "agent/trace/buffer.h"
+
+enum { ARENA = 1 << 20, WORDS = 4 };
+
+static void put(struct ppa_trace_track *t, uint64_t at, uint64_t number)
+{
+	uint64_t words[WORDS] = {at, number, ~number, number * 3};
+	struct ppa_trace_head head = {.nwords = 1 + WORDS, .kind = PPA_ENTRY_WAIT};
+
+	ppa_trace_put(t, head, words);
+}
+
+struct seen {
+	uint64_t n, last, tracks;
+	bool is_ordered;
+};
+
+static void see(const struct ppa_trace_head *head, const uint64_t *words, void *arg)
+{
+	struct seen *s = arg;
+
+	assert_int_equal(head->kind, PPA_ENTRY_WAIT);
+	assert_int_equal(head->nwords, 1 + WORDS);
+	assert_true(words[2] == ~words[1] && words[3] == words[1] * 3);
+	s->is_ordered &= !s->n || words[1] > s->last;
+	s->last = words[1];
+	s->n++;
+}
+
+static void see_track(struct ppa_trace_track *t, void *arg)
+{
+	struct seen *s = arg;
+
+	s->tracks++;
+	s->last = 0;
+	ppa_trace_each_record(t, see, arg);
+}
+
+static struct seen read_all(void)
+{
+	struct seen s = {.is_ordered = true};
+
+	ppa_trace_each_track(see_track, &s);
+	return s;
+}
+
+static bool nobody_lives(pid_t tid)
+{
+	(void)tid;
+	return false;
+}
+
+static bool all_live(pid_t tid)
+{
+	(void)tid;
+	return true;
+}
+
+static void what_is_written_is_read(void **state)
+{
+	(void)state;
+	for (int round = 0; round < 3; round++) {
+		struct seen s;
+
+		assert_int_equal(ppa_trace_buffer_open(ARENA), 0);
+		for (uint64_t i = 1; i <= 5000; i++)
+			put(ppa_trace_track_mine(), i, i);
+		s = read_all();
+		assert_int_equal(s.tracks, 1);
+		assert_int_equal(s.n, 5000);
+		assert_true(s.is_ordered);
+		ppa_trace_buffer_close();
+		assert_int_equal(read_all().tracks, 0);
+	}
+}
+
+static void full_is_counted(void **state)
+{
+	enum { TRIED = 100000 };
+	struct ppa_trace_track *t;
+	struct seen s;
+
+	(void)state;
+	assert_int_equal(ppa_trace_buffer_open(ARENA), 0);
+	t = ppa_trace_track_mine();
+	for (uint64_t i = 1; i <= TRIED; i++)
+		put(t, i, i);
+	s = read_all();
+	assert_true(s.n > ARENA / 8 / (1 + WORDS) * 9 / 10);
+	assert_int_equal(s.n + t->lost, TRIED);
+	ppa_trace_buffer_close();
+}
+
+static void old_chunks_come_back(void **state)
+{
+	struct ppa_trace_track *t;
+	uint64_t number = 0, now;
+	struct seen s;
+
+	(void)state;
+	assert_int_equal(ppa_trace_buffer_open(ARENA), 0);
+	t = ppa_trace_track_mine();
+	now = ppa_sys_clock_ns(CLOCK_MONOTONIC);
+	/* Ten times what fits, taken back on the way. */
+	for (int i = 0; i < 100; i++) {
+		for (int k = 0; k < 2500; k++, number++)
+			put(t, now + number, number + 1);
+		ppa_trace_recycle(now + number - 2500, all_live);
+	}
+	assert_int_equal(t->lost, 0);
+	s = read_all();
+	assert_true(s.is_ordered && s.last == number);
+	assert_in_range(s.n, 2500, 6000);
+	/* With its thread, the whole track. */
+	ppa_trace_recycle(UINT64_MAX, nobody_lives);
+	assert_int_equal(read_all().tracks, 0);
+	ppa_trace_buffer_close();
+}
+
+/* ---- interrupted ---- */
+
+static volatile uint64_t from_handler;
+
+static void handler(int sig)
+{
+	(void)sig;
+	put(ppa_trace_track_mine(), 1, ((uint64_t)1 << 40) + ++from_handler);
+}
+
+static void see_any(const struct ppa_trace_head *head, const uint64_t *words, void *arg)
+{
+	assert_int_equal(head->nwords, 1 + WORDS);
+	assert_true(words[2] == ~words[1] && words[3] == words[1] * 3);
+	++*(uint64_t *)arg;
+}
+
+static void see_any_track(struct ppa_trace_track *t, void *arg)
+{
+	ppa_trace_each_record(t, see_any, arg);
+}
+
+static void handlers_may_record(void **state)
+{
+	struct sigaction act = {.sa_handler = handler, .sa_flags = SA_RESTART};
+	struct itimerval often = {{0, 50}, {0, 50}}, never = {{0, 0}, {0, 0}};
+	struct ppa_trace_track *t;
+	uint64_t own = 0, n = 0, lost = 0;
+
+	(void)state;
+	sigaction(SIGALRM, &act, NULL);
+	setitimer(ITIMER_REAL, &often, NULL);
+	/* Closed and opened again under it: but not while a record is written, as the same thread does both. */
+	assert_int_equal(ppa_trace_buffer_open(8 << 20), 0);
+	while (from_handler < 500 && own < 100000)
+		put(ppa_trace_track_mine(), 1, ++own);
+	setitimer(ITIMER_REAL, &never, NULL);
+	t = ppa_trace_track_mine();
+	lost = t->lost + ppa_trace_lost();
+	ppa_trace_each_track(see_any_track, &n);
+	assert_true(from_handler > 0);
+	assert_int_equal(n + lost, own + from_handler);
+	ppa_trace_buffer_close();
+}
+
+/* ---- while others write ---- */
+
+static _Atomic bool is_over;
+static _Atomic uint64_t written;
+
+static void *write_always(void *unused)
+{
+	for (uint64_t i = 1; !is_over; i++) {
+		struct ppa_trace_track *t = ppa_trace_track_mine();
+
+		if (t)
+			put(t, ppa_sys_clock_ns(CLOCK_MONOTONIC), i);
+		written++;
+	}
+	return unused;
+}
+
+static void writers_survive_ends_and_reads(void **state)
+{
+	enum { THREADS = 2, ENDS = 20 };
+	pthread_t threads[THREADS];
+
+	(void)state;
+	assert_int_equal(ppa_trace_buffer_open(ARENA), 0);
+	for (int i = 0; i < THREADS; i++)
+		pthread_create(&threads[i], NULL, write_always, NULL);
+	for (int i = 0; i < ENDS; i++) {
+		for (int k = 0; k < 5; k++) {
+			uint64_t n = 0, was = written;
+
+			ppa_trace_recycle(ppa_sys_clock_ns(CLOCK_MONOTONIC) - 1000000, all_live);
+			ppa_trace_each_track(see_any_track, &n);
+			while (written < was + 10)
+				sched_yield();
+		}
+		ppa_trace_buffer_close();
+		assert_int_equal(ppa_trace_buffer_open(ARENA), 0);
+	}
+	is_over = true;
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	ppa_trace_buffer_close();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_is_written_is_read),	  cmocka_unit_test(full_is_counted),
+		cmocka_unit_test(old_chunks_come_back),		  cmocka_unit_test(handlers_may_record),
+		cmocka_unit_test(writers_survive_ends_and_reads),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
