@@ -47,14 +47,14 @@ enum {
 	EVENT_DEBUG_ANNOTATIONS = 4,
 	EVENT_TYPE = 9,
 	EVENT_TRACK_UUID = 11,
-	EVENT_CATEGORIES = 22,
-	EVENT_NAME = 23,
+	EVENT_CATEGORY_IIDS = 3,
+	EVENT_NAME_IID = 10,
 	EVENT_COUNTER_VALUE = 30,
 	EVENT_FLOW_IDS = 47,
 	EVENT_TERMINATING_FLOW_IDS = 48,
 	EVENT_CALLSTACK_IID = 56,
-	ANNOTATION_STRING_VALUE = 6,
-	ANNOTATION_NAME = 10,
+	ANNOTATION_NAME_IID = 1,
+	ANNOTATION_STRING_VALUE_IID = 17,
 	SLICE_BEGIN = 1,
 	SLICE_END = 2,
 	INSTANT = 3,
@@ -96,20 +96,24 @@ struct event {
 static void write_event(struct writer *w, const struct event *e)
 {
 	struct ppa_pfwire *p = &w->wire;
+	uint32_t category = ppa_pfwire_word(p, PPA_PF_CATEGORIES, e->category);
+	uint32_t name = ppa_pfwire_word(p, PPA_PF_EVENT_NAMES, e->name);
+	uint32_t key = ppa_pfwire_word(p, PPA_PF_ANNOTATION_NAMES, e->key);
+	uint32_t value = ppa_pfwire_word(p, PPA_PF_ANNOTATION_VALUES, e->value);
 	size_t event, note;
 
 	ppa_pfwire_packet(p, e->at);
 	event = ppa_pfwire_begin(p, PACKET_TRACK_EVENT);
 	ppa_pfwire_uint(p, EVENT_TYPE, e->type);
 	ppa_pfwire_uint(p, EVENT_TRACK_UUID, e->track);
-	if (e->category)
-		ppa_pfwire_text(p, EVENT_CATEGORIES, e->category);
-	if (e->name)
-		ppa_pfwire_text(p, EVENT_NAME, e->name);
-	if (e->key) {
+	if (category)
+		ppa_pfwire_uint(p, EVENT_CATEGORY_IIDS, category);
+	if (name)
+		ppa_pfwire_uint(p, EVENT_NAME_IID, name);
+	if (key && value) {
 		note = ppa_pfwire_begin(p, EVENT_DEBUG_ANNOTATIONS);
-		ppa_pfwire_text(p, ANNOTATION_NAME, e->key);
-		ppa_pfwire_text(p, ANNOTATION_STRING_VALUE, e->value);
+		ppa_pfwire_uint(p, ANNOTATION_NAME_IID, key);
+		ppa_pfwire_uint(p, ANNOTATION_STRING_VALUE_IID, value);
 		ppa_pfwire_end(p, note);
 	}
 	if (e->stack)

@@ -62,8 +62,9 @@ int ppa_pfwire_init(struct ppa_pfwire *w, const struct ppa_trace_input *in, stru
 	w->flags = FLAG_STATE_CLEARED | FLAG_NEEDS_STATE;
 	ppa_strtab_init(&w->functions);
 	ppa_strtab_init(&w->paths);
+	ppa_strtab_init(&w->words);
 	w->bytes = ppa_vheap_malloc(PACKET_BYTES);
-	if (!w->bytes || w->functions.err || w->paths.err)
+	if (!w->bytes || w->functions.err || w->paths.err || w->words.err)
 		w->err = -ENOMEM;
 	return w->err;
 }
@@ -165,6 +166,22 @@ static uint32_t text_of(struct ppa_pfwire *w, struct ppa_strtab *known, uint32_t
 
 	if (iid == n)
 		send_text(w, table, iid, text);
+	return iid;
+}
+
+uint32_t ppa_pfwire_word(struct ppa_pfwire *w, enum ppa_pf_words table, const char *text)
+{
+	uint32_t iid = ppa_strtab_intern(&w->words, text), *is_sent;
+
+	if (!iid)
+		return 0;
+	is_sent = ppa_trace_table_at(&w->sent, (uint64_t)table << 32 | iid);
+	if (!is_sent)
+		w->err = -ENOMEM;
+	if (is_sent && !*is_sent) {
+		*is_sent = 1;
+		send_text(w, table, iid, text);
+	}
 	return iid;
 }
 
@@ -270,7 +287,7 @@ uint32_t ppa_pfwire_stack(struct ppa_pfwire *w, uint32_t stack, uint32_t root)
 
 int ppa_pfwire_finish(struct ppa_pfwire *w)
 {
-	int err = w->err ? w->err : w->functions.err ? w->functions.err : w->paths.err;
+	int err = w->err ? w->err : w->words.err ? w->words.err : w->functions.err ? w->functions.err : w->paths.err;
 
 	if (err && !w->out->err)
 		w->out->err = err;
@@ -282,6 +299,8 @@ void ppa_pfwire_free(struct ppa_pfwire *w)
 	ppa_vheap_free(w->bytes);
 	ppa_strtab_free(&w->functions);
 	ppa_strtab_free(&w->paths);
+	ppa_strtab_free(&w->words);
+	ppa_trace_table_free(&w->sent);
 	ppa_trace_table_free(&w->mappings);
 	ppa_trace_table_free(&w->frames);
 	ppa_trace_table_free(&w->stacks);

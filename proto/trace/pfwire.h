@@ -22,8 +22,8 @@ struct ppa_pfwire {
 	uint8_t *bytes; /* the packet under construction; owned */
 	size_t len;
 	uint32_t flags; /* of the next packet */
-	struct ppa_strtab functions, paths;
-	struct ppa_trace_table mappings, frames, stacks; /* what was sent, by whose number */
+	struct ppa_strtab functions, paths, words;
+	struct ppa_trace_table mappings, frames, stacks, sent; /* what was sent, by whose number */
 	uint32_t nframes, nstacks;
 	int err; /* sticky */
 	struct ppa_trace_frame scratch[PPA_TRACE_MAX_FRAMES];
@@ -49,6 +49,18 @@ void ppa_pfwire_text(struct ppa_pfwire *w, uint32_t field, const char *text) PPA
 /* The number of a stack (proto/trace/frames.h), sent first if it is new: not within a packet. 0: none.
  * Context: server. */
 uint32_t ppa_pfwire_stack(struct ppa_pfwire *w, uint32_t stack, uint32_t root) PPA_CTX_SERVER;
+
+/* What is repeated in events. */
+enum ppa_pf_words {
+	PPA_PF_CATEGORIES = 1,
+	PPA_PF_EVENT_NAMES = 2,
+	PPA_PF_ANNOTATION_NAMES = 3,
+	PPA_PF_ANNOTATION_VALUES = 29,
+};
+
+/* The number of a text, which must live as long as w; sent first if it is new: not within a packet. 0 for NULL and "".
+ * Context: server. */
+uint32_t ppa_pfwire_word(struct ppa_pfwire *w, enum ppa_pf_words table, const char *text) PPA_CTX_SERVER;
 
 /* 0, or the first error of all. Context: server. */
 int ppa_pfwire_finish(struct ppa_pfwire *w) PPA_CTX_SERVER;

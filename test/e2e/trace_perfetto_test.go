@@ -126,6 +126,10 @@ func checkReferences(t *testing.T, root *node) {
 		for _, e := range p.all("track_event") {
 			use("tracks", e.all("track_uuid"))
 			use("callstacks", e.all("callstack_iid"))
+			use("event_categories", e.all("category_iids"))
+			use("event_names", e.all("name_iid"))
+			use("debug_annotation_names", e.all("debug_annotations.name_iid"))
+			use("debug_annotation_string_values", e.all("debug_annotations.string_value_iid"))
 			for _, f := range e.all("flow_ids") {
 				flows[f.value] += 1
 			}
@@ -181,10 +185,14 @@ func TestPerfettoShowsLives(t *testing.T) {
 			}
 		}
 	}
+	words := map[string]string{} // names of events
+	for _, w := range root.all("packet.interned_data.event_names") {
+		words[w.get("iid")] = w.get("str")
+	}
 	waits, counted := map[string]string{}, 0
 	for _, e := range root.all("packet.track_event") {
 		if e.get("type") == "TYPE_SLICE_BEGIN" && e.get("callstack_iid") != "" {
-			waits[names[e.get("track_uuid")]] = e.get("name")
+			waits[names[e.get("track_uuid")]] = words[e.get("name_iid")]
 		}
 		if e.get("type") == "TYPE_COUNTER" && e.number("counter_value") > 60<<20 {
 			counted++
