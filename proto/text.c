@@ -221,6 +221,11 @@ static void put_frame(struct writer *w, const struct ppa_location *l)
 	}
 }
 
+static const char *key_of(const struct ppa_label *l)
+{
+	return l->key ? l->key : "";
+}
+
 /* By key, as Go has them; there are few. */
 static void put_labels(struct writer *w, const struct ppa_snap_sample *sample)
 {
@@ -230,13 +235,13 @@ static void put_labels(struct writer *w, const struct ppa_snap_sample *sample)
 	for (uint32_t n = 0; n < sample->nlabels; n++, last = l) {
 		l = NULL;
 		for (uint32_t i = 0; i < sample->nlabels; i++)
-			if ((!last || strcmp(labels[i].key, last->key) > 0) &&
-			    (!l || strcmp(labels[i].key, l->key) < 0))
+			if ((!last || strcmp(key_of(&labels[i]), key_of(last)) > 0) &&
+			    (!l || strcmp(key_of(&labels[i]), key_of(l)) < 0))
 				l = &labels[i];
 		if (!l)
 			break;
 		put_text(w->out, n ? ", " : "");
-		put_quoted(w->out, l->key);
+		put_quoted(w->out, key_of(l));
 		put_text(w->out, ":");
 		if (l->str)
 			put_quoted(w->out, l->str);

@@ -8,6 +8,8 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -268,6 +270,86 @@ func TestFlamegraphByKeyboard(t *testing.T) {
 		p.picture("layout-" + layout)
 	}
 	p.close("keyboard")
+	x.finish()
+}
+
+// What the page makes of data that is known: a window in which one thing grew and another shrank, two threads, recursion, and
+// a function with a hostile name.
+func TestFlamegraphReckons(t *testing.T) {
+	b := startBrowser(t)
+	x := start(t, nil, victim("idle"))
+	body := string(x.get(root + "heap?format=flamegraph").body)
+	const hostile = `<img src=x onerror="document.title='broken'">`
+	data, err := json.Marshal(object{
+		"types": [][2]string{{"objects", "count"}, {"space", "bytes"}}, "selected": 1, "main": "prog",
+		"strings": []string{"", "main", "prog", "grow", "lib.so", hostile, "thread", "a#", "b#"},
+		"frames":  []int{1, 2, 0, 3, 4, 0, 5, 2, 0}, // main, grow, the hostile one
+		"labels":  [][2]string{{"thread", "a#"}, {"thread", "b#"}},
+		"stacks": []int{
+			0, 2, 0, 1 /* main grow */, 2, 1, 0, 2, 2048, 1, 1, 1, 1024,
+			2, 1, 1 /* main grow grow */, 1, 0, 1, 512,
+			1, 1, 2 /* main hostile */, 1, 1, 1, -1, -1024,
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Go's encoder escapes '<' as ours does.
+	at := flamePage.FindStringSubmatchIndex(body)
+	file := filepath.Join(t.TempDir(), "page.html")
+	if err := os.WriteFile(file, []byte(body[:at[2]]+string(data)+body[at[3]:]), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p := b.open("file://"+file, screens[3])
+	set := func(id, value string) {
+		p.eval(fmt.Sprintf("(e => { e.value = %q; e.dispatchEvent(new Event('change')); })(document.getElementById(%q))", value, id))
+	}
+	says := func(what, want string) {
+		t.Helper()
+		got := p.text("document.getElementById(document.querySelector('#graph').getAttribute('aria-activedescendant')).textContent")
+		if got != want {
+			t.Errorf("%s: %q, not %q", what, got, want)
+		}
+	}
+	down := func() { p.eval("document.querySelector('#graph').focus()"); p.press("ArrowDown") }
+
+	says("root", "all: 2.50 KiB in all")
+	down()
+	says("main", "main: 2.50 KiB, 55.6 % of all")
+	down()
+	says("grow", "grow: 3.50 KiB, 77.8 % of all; 77.8 % of the box above; itself 3.00 KiB, 66.7 %")
+	p.press("ArrowRight")
+	says("the hostile one", hostile+": -1.00 KiB, -22.2 % of all; -22.2 % of the box above; itself -1.00 KiB, -22.2 %")
+	p.press("Enter", "Escape")
+	rows := p.text("[...document.querySelectorAll('#functions tbody tr')].map(r => [...r.cells].map(c => c.textContent).join('|')).join('\\n')")
+	if want := "3.50 KiB|77.8 %|3.50 KiB|77.8 %|grow lib.so\n-1.00 KiB|-22.2 %|-1.00 KiB|-22.2 %|" + hostile + " prog\n0 B|0.00 %|2.50 KiB|55.6 %|main prog"; rows != want {
+		t.Errorf("table:\n%s\nnot\n%s", rows, want)
+	}
+	set("label", "is 0")
+	says("thread a", "all: 2.00 KiB in all")
+	set("label", "by thread")
+	down()
+	says("the heaviest group", "thread: a#: 2.00 KiB, 44.4 % of all")
+	p.press("ArrowRight")
+	says("the next one, of as much", "thread: b#: 0 B, 0.00 % of all")
+	set("label", "")
+	set("layout", "callees")
+	down()
+	says("the heaviest leaf", "grow: 3.50 KiB, 77.8 % of all")
+	down()
+	says("its heaviest caller", "main: 3.00 KiB, 66.7 % of all; 85.7 % of the box above")
+	set("layout", "down")
+	set("type", "0")
+	says("the other type", "all: 3 objects in all")
+	p.eval("(e => { e.value = 'grow'; e.dispatchEvent(new Event('input')); })(document.getElementById('search'))")
+	if got := p.text("document.getElementById('matched').textContent"); got != "1 function, 4 objects, 80.0 %" {
+		t.Errorf("found: %q", got)
+	}
+	if p.text("document.title") == "broken" || p.number("document.querySelectorAll('img').length") != 0 {
+		t.Errorf("a name became markup")
+	}
+	p.picture("window")
+	p.close("reckoning")
 	x.finish()
 }
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// link: proto/pprof.c proto/text.c proto/folded.c proto/stacks.c proto/tuples.c proto/order.c proto/threads.c proto/sound.c proto/gzip.c proto/sink.c proto/strtab.c proto/utf8.c test/fakes/vheap.c @nanopb @zlib
+// link: proto/pprof.c proto/text.c proto/folded.c proto/flame.c proto/hottest.c proto/json.c proto/stacks.c proto/tuples.c proto/order.c proto/threads.c proto/sound.c proto/gzip.c proto/sink.c proto/strtab.c proto/utf8.c test/fakes/vheap.c @nanopb @zlib
 /* Promise: whatever a snapshot holds, the encoder either refuses it or writes a file that gunzips
  * and parses, in which ids count from 1, references lead somewhere, every sample has as many values
  * as there are types, and strings are UTF-8 with "" first. Memory that runs out half-way is an
  * error and no leak. The text form has a line for each sample, and no name breaks a line.
- * Collapsed stacks have the sum of the samples, with a stack and a value in each line.
+ * Collapsed stacks have the sum of the samples, with a stack and a value in each line. The flame graph's data is plain text
+ * that no name can leave, and its tables' self values add up.
  *
  * The parser below is a reading of the format on its own: it shares no code with the encoder but
  * the UTF-8 check. */
@@ -15,9 +16,12 @@
 #include <zlib.h>
 
 #include "agent/snapshot/snapshot.h"
+#include "proto/flame.h"
 #include "proto/folded.h"
+#include "proto/hottest.h"
 #include "proto/pprof.h"
 #include "proto/sink.h"
+#include "proto/stacks.h"
 #include "proto/text.h"
 #include "proto/utf8.h"
 #include "test/fakes/vheap.h"
@@ -396,6 +400,55 @@ static void check_folded(struct ppa_sink *text, const struct ppa_snapshot *s)
 	REQUIRE(sum == 0);
 }
 
+/* Strings end where they should, nothing is left that means something in HTML, brackets match. */
+static void check_data(const struct ppa_sink *data)
+{
+	bool is_string = false;
+	int depth = 0;
+
+	REQUIRE(ppa_utf8_span((const char *)data->bytes, data->len) == data->len);
+	for (size_t i = 0; i < data->len; i++) {
+		uint8_t c = data->bytes[i];
+
+		REQUIRE(c >= ' ' || (c == '\n' && !is_string));
+		REQUIRE(c != '<' && c != '>' && c != '&');
+		if (c == '\\') {
+			REQUIRE(is_string && i + 5 < data->len && data->bytes[i + 1] == 'u');
+			i += 5;
+		} else if (c == '"') {
+			is_string = !is_string;
+		} else if (!is_string) {
+			depth += (c == '[' || c == '{') - (c == ']' || c == '}');
+			REQUIRE(depth >= 0);
+		}
+	}
+	REQUIRE(!is_string && depth == 0);
+}
+
+static void check_flame(const struct ppa_snapshot *s)
+{
+	struct ppa_hot hot[MOST * 4];
+	struct ppa_stacks st;
+	struct ppa_sink out;
+	uint64_t sum = 0;
+
+	ppa_sink_init(&out);
+	if (ppa_stacks_init(&st, s, PPA_FRAMES_BY_PLACE) == 0) {
+		long n = ppa_hottest_functions(&st, 0, hot, MOST * 4);
+
+		for (size_t i = 0; i < s->nsamples; i++)
+			sum -= (uint64_t)s->samples[i].values[0];
+		for (long i = 0; i < n; i++)
+			sum += (uint64_t)hot[i].self;
+		REQUIRE(n == MOST * 4 || sum == 0);
+		REQUIRE(ppa_hottest_stacks(&st, 0, hot, MOST) >= 0);
+		REQUIRE(ppa_flame_encode(&st, 0, &out) == 0);
+		check_data(&out);
+	}
+	ppa_stacks_free(&st);
+	ppa_sink_free(&out);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const enum ppa_form forms[] = {PPA_FORM_NONE, PPA_FORM_COUNT, PPA_FORM_HEAP, PPA_FORM_CONTENTION};
@@ -426,6 +479,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	else
 		REQUIRE(err == -22);
 	ppa_sink_free(&out);
+	check_flame(&in.s);
 	REQUIRE(fake_vheap_live == 0);
 	while (in.ncopies)
 		free(in.copies[--in.ncopies]);
