@@ -11,7 +11,7 @@
 
 #include "agent/base/log.h"
 
-enum kind { TEXT, NUMBER, SECONDS, FLAG };
+enum kind { TEXT, NUMBER, SECONDS, FLAG, CHOICE };
 
 struct setting {
 	const char *name; /* without "PPROF_" */
@@ -19,7 +19,7 @@ struct setting {
 	size_t offset;
 	const char *def;
 	int min, max;	    /* NUMBER, SECONDS */
-	const char *choice; /* FLAG: the word that sets it; the default word is def */
+	const char *choice; /* FLAG: the word that sets it; the default word is def. CHOICE: the words, by commas */
 	const char *shown;  /* the default in the README, where def is too long for a table */
 	const char *help;
 };
@@ -65,6 +65,11 @@ static const struct setting settings[] = {
 	 "nothing is recorded before somebody asks"},
 	{"SETTINGS", NUMBER, offsetof(struct ppa_config, settings), "0", 0, 1, NULL, NULL,
 	 "1: rates may be changed while the program runs, by `PUT /debug/pprof/settings`"},
+	{"SYMBOLS", CHOICE, offsetof(struct ppa_config, symbols), "lines", 0, 0, "none,names,lines", NULL,
+	 "what profiles say of an address: `none` its file and offset only, `names` the function, `lines` also inlined "
+	 "calls, files and lines"},
+	{"SYMBOLS_MEMORY", NUMBER, offsetof(struct ppa_config, symbols_memory_mib), "64", 1, 4096, NULL, NULL,
+	 "MiB that reading files and lines may take at a time; given back after a minute without a request"},
 	{"LOG", FLAG, offsetof(struct ppa_config, quiet), "info", 0, 0, "quiet", NULL,
 	 "`info` or `quiet`: whether the agent may write its line to standard error"},
 };
@@ -139,6 +144,30 @@ static void set_flag(const struct setting *s, const char *name, const char *valu
 		ppa_log("%s=%.60s is neither %s nor %s; using %s", name, value, s->def, s->choice, s->def);
 }
 
+/* The index of the word in a comma separated list, -1 if it is not there. */
+static int word_index(const char *list, const char *word)
+{
+	size_t n = strlen(word);
+
+	for (int i = 0; *list; i++) {
+		size_t len = strcspn(list, ",");
+
+		if (len == n && memcmp(list, word, n) == 0)
+			return i;
+		list += len + (list[len] == ',');
+	}
+	return -1;
+}
+
+static void set_choice(const struct setting *s, const char *name, const char *value, int *out)
+{
+	*out = word_index(s->choice, value && *value ? value : s->def);
+	if (*out >= 0)
+		return;
+	ppa_log("%s=%.60s is none of %s; using %s", name, value, s->choice, s->def);
+	*out = word_index(s->choice, s->def);
+}
+
 static void apply(const struct setting *s, char *const *envp, struct ppa_config *out)
 {
 	char name[64];
@@ -155,6 +184,8 @@ static void apply(const struct setting *s, char *const *envp, struct ppa_config 
 		set_number(s, name, value, field);
 	else if (s->kind == SECONDS)
 		set_seconds(s, name, value, field);
+	else if (s->kind == CHOICE)
+		set_choice(s, name, value, field);
 	else
 		set_flag(s, name, value, field);
 }
@@ -192,16 +223,7 @@ bool ppa_config_is_off(char *const *envp)
 
 bool ppa_config_lists(const char *list, const char *program)
 {
-	size_t n = strlen(program);
-
-	while (*list) {
-		size_t len = strcspn(list, ",");
-
-		if (len == n && memcmp(list, program, n) == 0)
-			return true;
-		list += len + (list[len] == ',');
-	}
-	return false;
+	return word_index(list, program) >= 0;
 }
 
 int ppa_config_describe(unsigned row, char *buf, int cap)

@@ -11,6 +11,8 @@
 
 enum { PPA_CONFIG_TEXT_MAX = 512 };
 
+enum ppa_symbols_level { PPA_LEVEL_NONE, PPA_LEVEL_NAMES, PPA_LEVEL_LINES };
+
 struct ppa_config {
 	char addr[PPA_CONFIG_TEXT_MAX];	      /* PPROF_ADDR, or the variable PPROF_ADDR_VAR names; "" is off */
 	char addr_file[PPA_CONFIG_TEXT_MAX];  /* PPROF_ADDR_FILE; "" is none */
@@ -24,6 +26,8 @@ struct ppa_config {
 	int max_memory_mib;		      /* PPROF_MAX_MEMORY */
 	int trace_buffer_s;		      /* PPROF_TRACE_BUFFER, seconds */
 	int settings;			      /* PPROF_SETTINGS, 0 or 1 */
+	int symbols;			      /* PPROF_SYMBOLS, enum ppa_symbols_level */
+	int symbols_memory_mib;		      /* PPROF_SYMBOLS_MEMORY */
 	bool quiet;			      /* PPROF_LOG=quiet */
 };
 

@@ -41,6 +41,7 @@
 #include "http/server.h"
 #include "unwind/module/modules.h"
 #include "unwind/jit/jit.h"
+#include "unwind/name/lines.h"
 #include "unwind/name/symbols.h"
 
 extern char **environ;
@@ -127,6 +128,7 @@ static void fork_child(void)
 	ppa_modules_reset();
 	ppa_unloads_reset();
 	ppa_symbols_reset();
+	ppa_lines_reset();
 	ppa_jit_reset();
 	ppa_collect_reset();
 	ppa_sampler_reset();
@@ -227,6 +229,9 @@ __attribute__((constructor)) static void init(void)
 		ppa_random_seed();
 		ppa_threads_adopt_main((uintptr_t)environ);
 		ppa_collect_set_default_hz(config.cpu_hz);
+		ppa_collect_set_lines(config.symbols == PPA_LEVEL_LINES);
+		ppa_symbols_set_on(config.symbols != PPA_LEVEL_NONE);
+		ppa_lines_set_limit((size_t)config.symbols_memory_mib << 20);
 		ppa_fork_on_child(fork_child);
 		start_heap();
 		start_contention();

@@ -27,6 +27,7 @@
 #include "agent/dump/wall.h"
 #include "unwind/jit/jit.h"
 #include "unwind/module/modules.h"
+#include "unwind/name/lines.h"
 #include "unwind/name/symbols.h"
 
 static _Atomic int default_hz = 100;
@@ -50,6 +51,7 @@ void ppa_collect_trim(void)
 	ppa_lock(&symbols.lock);
 	if (symbols.nusers == 0)
 		ppa_symbols_trim();
+	ppa_lines_trim();
 	ppa_jit_trim();
 	ppa_unlock(&symbols.lock);
 	ppa_vheap_trim();

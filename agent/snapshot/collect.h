@@ -56,6 +56,9 @@ void ppa_collect_use_symbols(int users) PPA_CTX_SERVER;
 
 /* The rate of a request that names none. Context: any. */
 void ppa_collect_set_default_hz(int hz) PPA_CTX_ANY;
+
+/* Whether profiles have files, lines and inlined calls; they do unless told otherwise. Context: any. */
+void ppa_collect_set_lines(bool on) PPA_CTX_ANY;
 int ppa_collect_default_hz(void) PPA_CTX_ANY;
 
 /* Context: server. NULL is allowed. */

@@ -222,6 +222,8 @@ int ppa_picture_finish(struct ppa_picture *p, struct ppa_snapshot **out)
 	struct ppa_snapshot *s = &p->snap;
 
 	ppa_picture_tell_gaps(p);
+	ppa_picture_add_lines(p);
+	ppa_vheap_free(p->origins.items);
 	ppa_vheap_free(p->by_address.places);
 	ppa_vheap_free(p->by_name.places);
 	ppa_vheap_free(p->by_stack.places);

@@ -90,8 +90,7 @@ static bool same_function(const struct ppa_function *a, const struct ppa_functio
 	       strcmp(a->system_name, b->system_name) == 0 && strcmp(a->filename, b->filename) == 0;
 }
 
-/* The function like this one, whose texts are copied if it is new. */
-static uint32_t function_like(struct ppa_picture *p, const struct ppa_function *like)
+uint32_t ppa_picture_function(struct ppa_picture *p, const struct ppa_function *like)
 {
 	struct ppa_index *x = &p->by_name;
 	struct ppa_function *f = p->functions.items;
@@ -117,7 +116,7 @@ static uint32_t function_like(struct ppa_picture *p, const struct ppa_function *
 
 static uint32_t function_of(struct ppa_picture *p, const char *name, const char *system_name)
 {
-	return function_like(p, &(struct ppa_function){name, system_name, "", 0});
+	return ppa_picture_function(p, &(struct ppa_function){name, system_name, "", 0});
 }
 
 /* Code that belongs to no file: as its generator calls it, or [unknown code]. */
@@ -132,7 +131,7 @@ static uint32_t name_generated(struct ppa_picture *p, uintptr_t address, uint64_
 	if (!ppa_jit_find(address, p->name, sizeof(p->name), &words, &start))
 		return function_of(p, "[unknown code]", "");
 	*entry = start;
-	return function_like(p, &(struct ppa_function){words.name, words.symbol, words.file, words.line});
+	return ppa_picture_function(p, &(struct ppa_function){words.name, words.symbol, words.file, words.line});
 }
 
 /* The function at an address: marker, symbol, the file and where the function begins in it ("libfoo.so+0x1200"), or,
@@ -157,7 +156,8 @@ static uint32_t name_address(struct ppa_picture *p, const struct place *at, uint
 		ppa_symbols_demangle(sym.name, name, PPA_PICTURE_NAME_BYTES);
 		return function_of(p, *name ? name : sym.name, sym.name);
 	}
-	ppa_picture_note_gap(p, seg->module);
+	if (ppa_symbols_are_on())
+		ppa_picture_note_gap(p, seg->module);
 	if (!start && !at->shift)
 		start = ppa_unwind_function_start(address);
 	*entry = start;
@@ -171,6 +171,7 @@ static uint32_t location_of(struct ppa_picture *p, const struct place *where, ui
 	struct ppa_location *loc = p->locations.items;
 	uint32_t mapping = where->seg ? ppa_picture_mapping_of(p, where->seg, where->shift) : PPA_SNAPSHOT_NO_MAPPING;
 	uint64_t shown = address + where->shift, entry;
+	struct ppa_origin *origin;
 	struct ppa_line *line;
 	size_t at;
 
@@ -184,13 +185,15 @@ static uint32_t location_of(struct ppa_picture *p, const struct place *where, ui
 			return i;
 	}
 	line = ppa_picture_add(p, &p->lines, sizeof(*line));
-	loc = line ? ppa_picture_add(p, &p->locations, sizeof(*loc)) : NULL;
+	origin = line ? ppa_picture_add(p, &p->origins, sizeof(*origin)) : NULL;
+	loc = origin ? ppa_picture_add(p, &p->locations, sizeof(*loc)) : NULL;
 	if (!loc)
 		return 0;
 	line->function = name_address(p, where, address, &entry);
 	*loc = (struct ppa_location){shown, mapping, (uint32_t)p->lines.n - 1, 1, entry ? entry + where->shift : 0};
+	*origin = (struct ppa_origin){where->seg && !ppa_marker_name(address) ? where->seg->module : NULL, address};
 	if (mapping != PPA_SNAPSHOT_NO_MAPPING)
-		((struct ppa_mapping *)p->mappings.items)[mapping].has_functions = true;
+		((struct ppa_mapping *)p->mappings.items)[mapping].has_functions = ppa_symbols_are_on();
 	x->n++;
 	x->places[at] = (uint32_t)p->locations.n;
 	return (uint32_t)p->locations.n - 1;

@@ -52,10 +52,17 @@ struct ppa_gap {
 
 enum { PPA_PICTURE_GAPS = 8 };
 
+/* Where a location's address came from. */
+struct ppa_origin {
+	const struct ppa_module *module; /* its table's, which outlives the picture; NULL: generated code, a marker */
+	uintptr_t address;		 /* before it was moved */
+};
+
 struct ppa_picture {
 	struct ppa_snapshot snap; /* first: ppa_snapshot_free gets a pointer to it */
 	struct ppa_text_block *texts;
 	struct ppa_array mappings, functions, lines, locations, stack_locs, labels, samples, comments;
+	struct ppa_array origins;  /* one for each of locations */
 	uint64_t *mapping_serials; /* module of each mapping, beside its start */
 	struct ppa_index by_address, by_name, by_stack;
 	struct ppa_array hashes; /* of the samples, for by_stack */
@@ -91,6 +98,16 @@ uint64_t ppa_picture_mix(uint64_t h) PPA_CTX_ANY;
 /* The mapping of a segment, its addresses moved by shift. Context: server. */
 uint32_t ppa_picture_mapping_of(struct ppa_picture *p, const struct ppa_text_segment *seg,
 				uint64_t shift) PPA_CTX_SERVER;
+
+/* The function like this one, whose texts are copied if it is new. Context: server. */
+uint32_t ppa_picture_function(struct ppa_picture *p, const struct ppa_function *like) PPA_CTX_SERVER;
+
+/* ---- picture_lines.c ---- */
+
+/* Put files, lines and inlined calls to the locations. Context: server. */
+void ppa_picture_add_lines(struct ppa_picture *p) PPA_CTX_SERVER;
+
+/* ---- picture_names.c ---- */
 
 /* What an address of a stack is, by table t; NULL on no memory. Valid until the next call. Context: server. */
 const struct ppa_memo *ppa_picture_look_up(struct ppa_picture *p, const struct ppa_module_table *t, uintptr_t address,

@@ -40,7 +40,7 @@ for round in 1 2; do
 		n=$(grep -c "${i}_inner" "$TMP/text")
 		[ "$n" = 1 ] || fail "round $round: ${i}_inner is $n times in the profile: $(grep -B3 -A3 "keep\|_inner\|unloaded" "$TMP/text")"
 		# The record has its own bytes and its own caller, keep() of the same file.
-		grep -A1 "${i}_inner" "$TMP/text" | grep -q "keep.*/$i.so" || fail "round $round: ${i}_inner is not called by its own library's keep: $(grep -A2 "${i}_inner" "$TMP/text")"
+		grep -A1 "${i}_inner" "$TMP/text" | grep -q "keep.*/$i\.[cs]" || fail "round $round: ${i}_inner is not called by its own library's keep: $(grep -A2 "${i}_inner" "$TMP/text")"
 	done
 	grep -c '^1: 1000 \[1: 1000\]' "$TMP/text" | grep -qx 3 || fail "round $round: $(grep 1000 "$TMP/text")"
 done

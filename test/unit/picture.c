@@ -1,4 +1,4 @@
-// link: agent/snapshot/picture.c agent/snapshot/picture_names.c agent/snapshot/picture_gaps.c agent/snapshot/picture_store.c agent/snapshot/allocators.c agent/profile/marker.c test/fakes/vheap.c agent/profile/tags.c
+// link: agent/snapshot/picture.c agent/snapshot/picture_names.c agent/snapshot/picture_lines.c agent/snapshot/picture_gaps.c agent/base/sys.c agent/snapshot/picture_store.c agent/snapshot/allocators.c agent/profile/marker.c test/fakes/vheap.c agent/profile/tags.c
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Promise: a stack is shown from whoever asked for memory; never as nothing; stacks that look the same are one sample; an
@@ -22,6 +22,7 @@
 #include "unwind/jit/jit.h"
 #include "unwind/module/modules.h"
 #include "unwind/walk/starts.h"
+#include "unwind/name/lines.h"
 #include "unwind/name/symbols.h"
 #include "unwind/name/symload.h"
 #include "unwind/walk/unwind.h"
@@ -102,6 +103,35 @@ bool ppa_jit_find(uintptr_t pc, char *buf, size_t cap, struct ppa_jit_words *out
 	*start = pc & ~15UL;
 	*out = (struct ppa_jit_words){pc < 0x920 ? "JS:~gen" : "JS:*gen", "gen", "/gen.js", 7};
 	return pc >= 0x910 && pc < 0x930;
+}
+
+bool ppa_symbols_are_on(void)
+{
+	return true;
+}
+
+/* Debug information of the program alone. Function 0x50 has an inlined call, 0x60 one whose name is not known; of 0x70 only the
+ * first bytes are known already. */
+void ppa_lines_resolve(const struct ppa_module *m, const uintptr_t *pcs, size_t n, uint64_t deadline_ns,
+		       void (*found)(void *arg, size_t i, const struct ppa_line_frame *frames, uint32_t nframes),
+		       void *arg, struct ppa_lines_report *report)
+{
+	static const struct ppa_line_frame inlined[] = {{"_ZtwiceDWARF", "/h.h", 3, 1}, {"_ZotherDWARF", "/p.c", 9, 5}};
+	static const struct ppa_line_frame nameless[] = {{NULL, "/h.h", 3, 0}, {"f6", "/p.c", 20, 18}};
+
+	(void)deadline_ns;
+	for (size_t i = 0; i < n && m->is_main; i++) {
+		uintptr_t at = pcs[i] - PROGRAM;
+
+		if (at >= 0x50 && at < 0x60)
+			found(arg, i, inlined, 2);
+		else if (at >= 0x60 && at < 0x70)
+			found(arg, i, nameless, 2);
+		else if (at > 0x74 && at < 0x80)
+			report->nlate++;
+		else if (at >= 0x70 && at < 0x80)
+			found(arg, i, inlined + 1, 1);
+	}
 }
 
 uintptr_t ppa_starts_find(uintptr_t pc)
@@ -279,6 +309,50 @@ static void one_address_of_two_libraries_is_two_locations(void **state)
 	assert_int_equal(fake_vheap_live, 0);
 }
 
+static const struct ppa_function *function_at(const struct ppa_snapshot *s, uint32_t loc, uint32_t line)
+{
+	return &s->functions[s->lines[s->locations[s->stack_locs[loc]].first_line + line].function];
+}
+
+static void inlined_calls_stand_before_their_callers(void **state)
+{
+	struct ppa_picture *p = begin();
+	const struct ppa_location *l;
+	struct ppa_snapshot *s;
+
+	(void)state;
+	DRAW(p, &now, 0, 1, PROGRAM + 0x52, PROGRAM + 0x55, PROGRAM + 0x62, PROGRAM + 0x72, PROGRAM + 0x78, MAIN);
+	s = finish(p);
+	for (uint32_t k = 0; k < 2; k++) {
+		l = &s->locations[s->stack_locs[k]];
+		assert_int_equal(l->nlines, 2);
+		assert_string_equal(function_at(s, k, 0)->name, "_ZtwiceDWARF");
+		assert_string_equal(function_at(s, k, 0)->filename, "/h.h");
+		assert_int_equal(s->lines[l->first_line].line, 3);
+		/* The owner is called what the symbol table calls it. */
+		assert_string_equal(function_at(s, k, 1)->name, "other");
+		assert_string_equal(function_at(s, k, 1)->system_name, "other");
+		assert_string_equal(function_at(s, k, 1)->filename, "/p.c");
+		assert_int_equal(function_at(s, k, 1)->start_line, 5);
+		assert_int_equal(s->lines[l->first_line + 1].line, 9);
+	}
+	l = &s->locations[s->stack_locs[2]];
+	assert_int_equal(l->nlines, 1);
+	assert_int_equal(s->lines[l->first_line].line, 20);
+	/* One function, but only where it is known in which file: "f7" twice, and nothing that nobody names. */
+	assert_string_equal(function_at(s, 3, 0)->filename, "/p.c");
+	assert_string_equal(function_at(s, 4, 0)->filename, "");
+	assert_int_equal(s->nfunctions, 6);
+	assert_int_equal(s->nlines, 8);
+	assert_true(s->mappings[0].has_inline_frames && s->mappings[0].has_filenames &&
+		    s->mappings[0].has_line_numbers);
+	assert_false(s->mappings[1].has_inline_frames || s->mappings[1].has_filenames);
+	assert_int_equal(s->ncomments, 1);
+	assert_non_null(strstr(s->comments[0], " 1 addresses"));
+	ppa_snapshot_free(s);
+	assert_int_equal(fake_vheap_live, 0);
+}
+
 static void memory_may_run_out_at_any_moment(void **state)
 {
 	(void)state;
@@ -311,6 +385,7 @@ int main(void)
 		cmocka_unit_test(allocators_are_cut_from_the_leaf),
 		cmocka_unit_test(what_looks_the_same_is_one_sample),
 		cmocka_unit_test(one_address_of_two_libraries_is_two_locations),
+		cmocka_unit_test(inlined_calls_stand_before_their_callers),
 		cmocka_unit_test(memory_may_run_out_at_any_moment),
 	};
 

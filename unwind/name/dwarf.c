@@ -182,22 +182,29 @@ int ppa_dwarf_resolve(const struct ppa_elf_file *f, const struct ppa_elf_file *a
 		      size_t n, struct ppa_pool *pool, unsigned *flags)
 {
 	struct work *w = ppa_vheap_calloc(1, sizeof(*w));
+	/* What is inflated and what is kept have one limit. */
+	uint64_t left = pool->max_bytes - pool->bytes, allowance = left / 4 * 3;
 	int err = w ? 0 : -ENOMEM;
 
 	*flags = 0;
-	if (err)
+	if (err || !n) {
+		ppa_vheap_free(w);
 		return err;
+	}
 	w->wants = wants;
 	w->n = n;
 	w->pool = pool;
 	w->set.list = ppa_vheap_malloc(n * sizeof(*w->set.list));
 	w->is_in_set = ppa_vheap_calloc(n, 1);
-	err = w->set.list && w->is_in_set ? ppa_dwarf_file_open(&w->main, f) : -ENOMEM;
+	err = w->set.list && w->is_in_set ? ppa_dwarf_file_open(&w->main, f, &allowance) : -ENOMEM;
 	if (!err) {
 		/* Without it some names are missing, no more. */
-		if (alt && ppa_dwarf_file_open(&w->alt, alt) == 0)
+		if (alt && ppa_dwarf_file_open(&w->alt, alt, &allowance) == 0)
 			w->main.alt = &w->alt;
+		left = left / 4 * 3 - allowance;
+		pool->max_bytes -= left;
 		read_units(w);
+		pool->max_bytes += left;
 		*flags = w->flags;
 		if (w->main.alt)
 			ppa_dwarf_file_close(&w->alt);

@@ -48,7 +48,7 @@ enum {
 
 /* Find all of wants, which are sorted by pc and otherwise zero, in f; alt is dwz's alternate file or NULL. 0, or -ENOENT when f has
  * no DWARF, -EFBIG or -ENOTSUP when it is compressed and too large or in a way we do not know, -EIO, -ENOMEM; *flags
- * tells more. Context: server. */
+ * tells more. What must be inflated counts against the pool's limit meanwhile. Context: server. */
 int ppa_dwarf_resolve(const struct ppa_elf_file *f, const struct ppa_elf_file *alt, struct ppa_dwarf_want *wants,
 		      size_t n, struct ppa_pool *pool, unsigned *flags) PPA_CTX_SERVER;
 

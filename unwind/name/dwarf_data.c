@@ -47,7 +47,7 @@ static int inflate_from(z_stream *z, const struct ppa_elf_source *src, uint64_t 
 }
 
 /* The section becomes its inflated self of size bytes; what is in the file begins at offset. */
-static int inflate_section(struct ppa_dwarf_section *s, uint64_t offset, uint64_t size, uint64_t *total)
+static int inflate_section(struct ppa_dwarf_section *s, uint64_t offset, uint64_t size, uint64_t *allowance)
 {
 	uint64_t end = s->offset + s->size;
 	uint8_t *chunk, *out;
@@ -55,7 +55,7 @@ static int inflate_section(struct ppa_dwarf_section *s, uint64_t offset, uint64_
 	int err;
 
 	/* One byte cannot become more than 1,032: a larger promise is a lie. */
-	if (size > PPA_DWARF_MAX_INFLATED - *total || size / 1032 > s->size)
+	if (size > *allowance || size / 1032 > s->size)
 		return -EFBIG;
 	chunk = ppa_vheap_malloc(INFLATE_CHUNK);
 	out = ppa_vheap_malloc((size_t)size + !size);
@@ -74,11 +74,11 @@ static int inflate_section(struct ppa_dwarf_section *s, uint64_t offset, uint64_
 	}
 	s->inflated = out;
 	s->size = size;
-	*total += size;
+	*allowance -= size;
 	return 0;
 }
 
-static int open_compressed(struct ppa_dwarf_section *s, uint64_t *total)
+static int open_compressed(struct ppa_dwarf_section *s, uint64_t *allowance)
 {
 	Elf64_Chdr header;
 
@@ -86,11 +86,11 @@ static int open_compressed(struct ppa_dwarf_section *s, uint64_t *total)
 		return -EIO;
 	if (header.ch_type != ELFCOMPRESS_ZLIB)
 		return -ENOTSUP;
-	return inflate_section(s, s->offset + sizeof(header), header.ch_size, total);
+	return inflate_section(s, s->offset + sizeof(header), header.ch_size, allowance);
 }
 
 /* The way before SHF_COMPRESSED: "ZLIB", eight bytes of size, largest first. */
-static int open_old_compressed(struct ppa_dwarf_section *s, uint64_t *total)
+static int open_old_compressed(struct ppa_dwarf_section *s, uint64_t *allowance)
 {
 	uint8_t header[OLD_HEADER_BYTES];
 	uint64_t size = 0;
@@ -100,10 +100,11 @@ static int open_old_compressed(struct ppa_dwarf_section *s, uint64_t *total)
 		return -EIO;
 	for (size_t i = 4; i < sizeof(header); i++)
 		size = size << 8 | header[i];
-	return inflate_section(s, s->offset + sizeof(header), size, total);
+	return inflate_section(s, s->offset + sizeof(header), size, allowance);
 }
 
-static int open_section(struct ppa_dwarf_section *s, const struct ppa_elf_file *f, const char *name, uint64_t *total)
+static int open_section(struct ppa_dwarf_section *s, const struct ppa_elf_file *f, const char *name,
+			uint64_t *allowance)
 {
 	const Elf64_Shdr *sh = ppa_elf_section_named(f, name);
 	char old[24] = ".z";
@@ -123,18 +124,17 @@ static int open_section(struct ppa_dwarf_section *s, const struct ppa_elf_file *
 	s->offset = sh->sh_offset;
 	s->size = sh->sh_size;
 	if (is_old)
-		return open_old_compressed(s, total);
-	return sh->sh_flags & SHF_COMPRESSED ? open_compressed(s, total) : 0;
+		return open_old_compressed(s, allowance);
+	return sh->sh_flags & SHF_COMPRESSED ? open_compressed(s, allowance) : 0;
 }
 
-int ppa_dwarf_sections_open(struct ppa_dwarf_section *sections, const struct ppa_elf_file *f)
+int ppa_dwarf_sections_open(struct ppa_dwarf_section *sections, const struct ppa_elf_file *f, uint64_t *allowance)
 {
-	uint64_t total = 0;
 	int err = 0;
 
 	memset(sections, 0, PPA_DWARF_NSECTIONS * sizeof(*sections));
 	for (size_t i = 0; i < PPA_DWARF_NSECTIONS && !err; i++)
-		err = open_section(&sections[i], f, names[i], &total);
+		err = open_section(&sections[i], f, names[i], allowance);
 	if (!err && !sections[PPA_DWARF_INFO].size)
 		err = -ENOENT;
 	if (err)

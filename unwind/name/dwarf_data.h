@@ -4,7 +4,7 @@
  *
  * A section stays in its file: a cursor holds a window of a few KiB of it, filled with pread. So a binary with a
  * gigabyte of debug information costs no more memory than a small one, and a file that is truncated meanwhile ends the
- * reading and nothing else. Only compressed sections are held as a whole, up to PPA_DWARF_MAX_INFLATED together. */
+ * reading and nothing else. Only compressed sections are held as a whole, as far as the caller allows. */
 #ifndef PPA_UNWIND_NAME_DWARF_DATA_H
 #define PPA_UNWIND_NAME_DWARF_DATA_H
 
@@ -29,9 +29,8 @@ enum ppa_dwarf_section_id {
 };
 
 enum {
-	PPA_DWARF_WINDOW = 32 << 10,	   /* of a cursor that reads on and on */
-	PPA_DWARF_SMALL_WINDOW = 1 << 10,  /* of one that jumps */
-	PPA_DWARF_MAX_INFLATED = 48 << 20, /* bytes of all inflated sections of a file */
+	PPA_DWARF_WINDOW = 32 << 10,	  /* of a cursor that reads on and on */
+	PPA_DWARF_SMALL_WINDOW = 1 << 10, /* of one that jumps */
 };
 
 struct ppa_dwarf_section {
@@ -40,10 +39,12 @@ struct ppa_dwarf_section {
 	uint8_t *inflated;     /* the whole of it, in the private heap; NULL: read from src */
 };
 
-/* Fill the table from a file, whose source must outlive it. 0, or -ENOENT without .debug_info and .debug_line, -EFBIG
+/* Fill the table from a file, whose source must outlive it. Of *allowance, the bytes that inflated sections may take, what they do
+ * take is subtracted. 0, or -ENOENT without .debug_info and .debug_line, -EFBIG
  * when more would have to be inflated than is allowed, -ENOTSUP for a compression other than zlib's, -EIO, -ENOMEM.
  * On error nothing is held. Context: server. */
-int ppa_dwarf_sections_open(struct ppa_dwarf_section *sections, const struct ppa_elf_file *f) PPA_CTX_SERVER;
+int ppa_dwarf_sections_open(struct ppa_dwarf_section *sections, const struct ppa_elf_file *f,
+			    uint64_t *allowance) PPA_CTX_SERVER;
 void ppa_dwarf_sections_close(struct ppa_dwarf_section *sections) PPA_CTX_SERVER;
 
 /* A place in a section. After the first failure every read gives 0 and failed stays true. */

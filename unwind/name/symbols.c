@@ -17,22 +17,16 @@
 #include "agent/base/vheap.h"
 #include "unwind/name/bt_alloc.h"
 #include "unwind/name/demangle.h"
+#include "unwind/name/file_key.h"
 #include "unwind/name/symload.h"
 #include "unwind/name/symtab.h"
 
 enum { NRECENT = 64 };
 
-/* What makes two modules the same file. Unused parts are zero. */
-struct key {
-	uint8_t build_id[PPA_BUILD_ID_MAX];
-	uint64_t build_id_len;
-	uint64_t dev, ino, serial;
-};
-
 /* Immutable once in the list. */
 struct table {
 	struct table *next;
-	struct key key;
+	struct ppa_file_key key;
 	struct ppa_symtab symbols;
 	int err; /* of loading: 0 or -errno */
 };
@@ -47,21 +41,7 @@ static struct {
 	} recent[NRECENT]; /* by serial: spares the walk over the list */
 } cache;
 
-static void key_of(const struct ppa_module *m, struct key *k)
-{
-	memset(k, 0, sizeof(*k));
-	if (m->build_id_len && m->build_id_len <= PPA_BUILD_ID_MAX) {
-		k->build_id_len = m->build_id_len;
-		memcpy(k->build_id, m->build_id, m->build_id_len);
-	} else if (m->ino) {
-		k->dev = m->dev;
-		k->ino = m->ino;
-	} else {
-		k->serial = m->serial;
-	}
-}
-
-static struct table *load_locked(const struct ppa_module *m, const struct key *k)
+static struct table *load_locked(const struct ppa_module *m, const struct ppa_file_key *k)
 {
 	struct table *t = ppa_vheap_calloc(1, sizeof(*t));
 
@@ -79,12 +59,12 @@ static const struct table *table_locked(const struct ppa_module *m)
 {
 	size_t slot = m->serial % NRECENT;
 	const struct table *t = cache.recent[slot].table;
-	struct key k;
+	struct ppa_file_key k;
 
 	if (t && cache.recent[slot].serial == m->serial)
 		return t;
-	key_of(m, &k);
-	for (t = cache.tables; t && memcmp(&t->key, &k, sizeof(k)) != 0; t = t->next)
+	ppa_file_key_of(m, &k);
+	for (t = cache.tables; t && !ppa_file_key_is(&t->key, &k); t = t->next)
 		;
 	if (!t)
 		t = load_locked(m, &k);
@@ -93,12 +73,26 @@ static const struct table *table_locked(const struct ppa_module *m)
 	return t;
 }
 
+static _Atomic bool is_off;
+
+void ppa_symbols_set_on(bool on)
+{
+	is_off = !on;
+}
+
+bool ppa_symbols_are_on(void)
+{
+	return !is_off;
+}
+
 int ppa_symbols_lookup(const struct ppa_module *m, uintptr_t pc, struct ppa_symbol *out)
 {
 	const struct table *t;
 	struct ppa_symtab_hit hit;
 	int err = -ENOMEM;
 
+	if (is_off)
+		return -ENOENT;
 	ppa_lock(&cache.lock);
 	t = table_locked(m);
 	if (t)

@@ -7,6 +7,7 @@
 #ifndef PPA_UNWIND_NAME_SYMBOLS_H
 #define PPA_UNWIND_NAME_SYMBOLS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,6 +24,10 @@ struct ppa_symbol {
 /* The function of module m that contains pc (a lookup address: exact leaf or return address - 1). Loads the module's
  * table on first use. 0, or -ENOENT when nothing names it, or -errno of the reader. Context: server. */
 int ppa_symbols_lookup(const struct ppa_module *m, uintptr_t pc, struct ppa_symbol *out) PPA_CTX_SERVER;
+
+/* Off: every lookup ends with -ENOENT, and no file is read. On until told otherwise. Context: any. */
+void ppa_symbols_set_on(bool on) PPA_CTX_ANY;
+bool ppa_symbols_are_on(void) PPA_CTX_ANY;
 
 /* Name for people: C++, Rust (legacy without its hash, and v0) and D names demangled without parameter lists, template
  * arguments kept; anything else as it is. Writes at most cap bytes with the final NUL; returns the length, cut if
