@@ -34,6 +34,7 @@
 #include <pwd.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -292,12 +293,28 @@ int ppa_web_fd(const struct ppa_web *w)
 	return w->conn.client.sock;
 }
 
+static _Atomic int slow_readers; /* workers that wait for one now */
+
 int ppa_web_send(struct ppa_web *w, const void *buf, size_t len)
 {
 	enum { GRACE_MS = 30000, SLOWEST_BYTES_PER_MS = 4 };
+	int fd = w->conn.client.sock, err;
+	size_t sent = 0;
 
-	return ppa_net_send_all(w->conn.client.sock, buf, len, PPA_WEB_SEND_IDLE_MS,
-				GRACE_MS + (int64_t)(len / SLOWEST_BYTES_PER_MS));
+	err = ppa_net_send_all(fd, buf, len, &sent, PPA_WEB_SEND_QUICK_MS, PPA_WEB_SEND_QUICK_MS);
+	if (err != -ETIMEDOUT)
+		return err;
+	/* Relaxed: the number orders nothing. */
+	if (atomic_fetch_add_explicit(&slow_readers, 1, memory_order_relaxed) < PPA_WEB_SLOW_MAX)
+		err = ppa_net_send_all(fd, buf, len, &sent, PPA_WEB_SEND_IDLE_MS,
+				       GRACE_MS + (int64_t)(len / SLOWEST_BYTES_PER_MS));
+	atomic_fetch_sub_explicit(&slow_readers, 1, memory_order_relaxed);
+	return err;
+}
+
+void ppa_web_reset(void)
+{
+	atomic_store_explicit(&slow_readers, 0, memory_order_relaxed);
 }
 
 bool ppa_web_is_gone(const struct ppa_web *w)

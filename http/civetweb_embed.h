@@ -18,6 +18,8 @@ enum {
 	PPA_WEB_HEAD_MAX = 32 << 10,  /* bytes of request line and headers together */
 	PPA_WEB_REQUEST_SECONDS = 10, /* for a request's head, and for each step of its body */
 	PPA_WEB_SEND_IDLE_MS = 10000, /* a peer that takes nothing for so long is given up */
+	PPA_WEB_SEND_QUICK_MS = 200,  /* who needs longer for an answer is slow, and */
+	PPA_WEB_SLOW_MAX = 6,	      /* so many are waited for at a time, no more */
 };
 
 /* Result of ppa_web_read_request. */
@@ -57,8 +59,12 @@ bool ppa_web_finish_request(struct ppa_web *w) PPA_CTX_SERVER;
 
 int ppa_web_fd(const struct ppa_web *w) PPA_CTX_SERVER;
 
-/* Send all; 0 or -errno. The time allowed grows with len. Context: server. */
+/* Send all; 0 or -errno. The time allowed grows with len, but for slow readers when there are too many of them: answers
+ * larger than the kernel's buffers cannot be made to hold all workers. Context: server. */
 int ppa_web_send(struct ppa_web *w, const void *buf, size_t len) PPA_CTX_SERVER;
+
+/* Context: child. */
+void ppa_web_reset(void) PPA_CTX_CHILD;
 
 /* Has the peer closed its end, fully or half (as Go counts it)? Context: server. */
 bool ppa_web_is_gone(const struct ppa_web *w) PPA_CTX_SERVER;

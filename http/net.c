@@ -87,20 +87,17 @@ int ppa_net_poll(int fd, short events, int timeout_ms)
 	return n < 0 ? (int)n : n == 0 ? 0 : p.revents;
 }
 
-int ppa_net_send_all(int fd, const void *buf, size_t len, int idle_ms, int64_t total_ms)
+int ppa_net_send_all(int fd, const void *buf, size_t len, size_t *sent, int idle_ms, int64_t total_ms)
 {
 	uint64_t end = ppa_sys_clock_ns(CLOCK_MONOTONIC) + (uint64_t)total_ms * NS_PER_MS;
-	const char *at = buf;
 
-	while (len > 0) {
-		long n = ppa_net_send(fd, at, len);
+	while (*sent < len) {
+		long n = ppa_net_send(fd, (const char *)buf + *sent, len - *sent);
 		int ready;
 
-		if (n > 0) {
-			at += n;
-			len -= (size_t)n;
-		}
-		if (ppa_sys_clock_ns(CLOCK_MONOTONIC) > end)
+		if (n > 0)
+			*sent += (size_t)n;
+		if (*sent < len && ppa_sys_clock_ns(CLOCK_MONOTONIC) > end)
 			return -ETIMEDOUT;
 		if (n > 0 || n == -EINTR)
 			continue;

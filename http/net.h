@@ -30,9 +30,10 @@ int ppa_net_local_address(int fd, struct sockaddr *sa, socklen_t *len) PPA_CTX_S
 long ppa_net_recv(int fd, void *buf, size_t len, int flags) PPA_CTX_SERVER;
 long ppa_net_send(int fd, const void *buf, size_t len) PPA_CTX_SERVER;
 
-/* Send all of buf, waiting for the peer at most idle_ms for each step and total_ms overall. 0, or -ETIMEDOUT, -EPIPE
- * and the like after which the connection is of no use. Context: server. */
-int ppa_net_send_all(int fd, const void *buf, size_t len, int idle_ms, int64_t total_ms) PPA_CTX_SERVER;
+/* Send buf from *sent on, waiting for the peer at most idle_ms for each step and total_ms overall. 0 when all of it is
+ * sent; -ETIMEDOUT when time is up, to go on with *sent if there is more; -EPIPE and the like after which the connection
+ * is of no use. Context: server. */
+int ppa_net_send_all(int fd, const void *buf, size_t len, size_t *sent, int idle_ms, int64_t total_ms) PPA_CTX_SERVER;
 
 void ppa_net_shutdown_write(int fd) PPA_CTX_SERVER;
 

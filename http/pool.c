@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A bounded queue of connections between the keeper and up to 24 workers. A worker is started when a connection is
+ * A bounded queue of connections between the keeper and up to 32 workers. A worker is started when a connection is
  * queued that no idle one can take; each worker owns its civetweb engine and buffer (40 KiB of private heap), which go
  * with it when it has had nothing to do for a minute. The last one to leave gives the heap's empty pages back.
  *

@@ -9,7 +9,7 @@
 #include "agent/base/attr.h"
 
 enum {
-	PPA_POOL_WORKERS_MAX = 24,
+	PPA_POOL_WORKERS_MAX = 32,
 	PPA_POOL_QUEUE_MAX = 128,
 	PPA_POOL_LINGER_SECONDS = 60, /* an idle worker ends after this */
 };

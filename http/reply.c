@@ -127,7 +127,14 @@ static void build_head(struct ppa_request *r, const struct ppa_reply *reply, lon
 	add(h, "\r\n");
 }
 
-static void send_reply(struct ppa_request *r, const struct ppa_reply *reply, const void *body, long long len)
+static _Atomic long long held; /* bytes of large bodies being sent */
+
+void ppa_reply_reset(void)
+{
+	atomic_store_explicit(&held, 0, memory_order_relaxed);
+}
+
+static void send_whole(struct ppa_request *r, const struct ppa_reply *reply, const void *body, long long len)
 {
 	struct head h;
 	size_t rest = len > 0 && r->method != PPA_METHOD_HEAD ? (size_t)len : 0;
@@ -144,6 +151,26 @@ static void send_reply(struct ppa_request *r, const struct ppa_reply *reply, con
 	}
 	if (h.is_cut || ppa_web_send(r->web, h.text, h.len) || (rest > 0 && ppa_web_send(r->web, body, rest)))
 		r->keeps_alive = false;
+}
+
+/* As ppa_reply_send; len may be -1: unknown, no body. */
+static void send_reply(struct ppa_request *r, const struct ppa_reply *reply, const void *body, long long len)
+{
+	static const struct ppa_reply busy = {.status = 503, .type = PPA_TYPE_TEXT};
+	static const char text[] = "too many large answers are waiting for their readers, try again later\n";
+	long long before;
+
+	if (len < PPA_REPLY_LARGE) {
+		send_whole(r, reply, body, len);
+		return;
+	}
+	/* Relaxed: the number orders nothing. */
+	before = atomic_fetch_add_explicit(&held, len, memory_order_relaxed);
+	if (before > 0 && before + len > PPA_REPLY_HELD_MAX)
+		send_whole(r, &busy, text, sizeof(text) - 1);
+	else
+		send_whole(r, reply, body, len);
+	atomic_fetch_sub_explicit(&held, len, memory_order_relaxed);
 }
 
 unsigned long long ppa_reply_count(int class)

@@ -24,7 +24,13 @@ struct ppa_reply {
 	const char *policy;	/* Content-Security-Policy, NULL for none */
 };
 
-/* Send head and body; to HEAD the head alone. A connection that breaks meanwhile is the client's loss: the request is
+enum { PPA_REPLY_HELD_MAX = 64 << 20, PPA_REPLY_LARGE = 1 << 20 };
+
+/* Context: child. */
+void ppa_reply_reset(void) PPA_CTX_CHILD;
+
+/* Send head and body; to HEAD the head alone. Large bodies are held in memory while they are sent: when all together
+ * would be more than PPA_REPLY_HELD_MAX the answer is 503 instead, unless it is the only one. A connection that breaks meanwhile is the client's loss: the request is
  * marked as its connection's last. Context: server. */
 void ppa_reply_send(struct ppa_request *r, const struct ppa_reply *h, const void *body, size_t len) PPA_CTX_SERVER;
 

@@ -13,8 +13,9 @@
 
 #define PPA_ROUTES_PREFIX "/debug/pprof/"
 
-/* How many of the 24 workers requests of one sort may occupy. Collections last minutes: 16 CPU profiles, one that is
- * being refused and one to spare. Bodies last as long as a client takes to send them. The rest is always left for the
+/* How many of the 32 workers requests of one sort may occupy. Collections last minutes: 16 CPU profiles, one that is
+ * being refused and one to spare. Bodies last as long as a client takes to send them; slow readers have a share of 6
+ * (civetweb_embed.h). The rest is always left for the
  * index, command line and error texts. */
 enum { PPA_ROUTES_COLLECTIONS_MAX = 18, PPA_ROUTES_BODIES_MAX = 4 };
 

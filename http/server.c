@@ -22,8 +22,10 @@
 #include "http/announce.h"
 #include "http/gate.h"
 #include "http/listen.h"
+#include "http/civetweb_embed.h"
 #include "http/net.h"
 #include "http/pool.h"
+#include "http/reply.h"
 #include "http/routes.h"
 #include "http/session.h"
 #include "http/token.h"
@@ -240,4 +242,6 @@ void ppa_server_reset(void)
 	ppa_gate_reset();
 	ppa_pool_reset();
 	ppa_routes_reset();
+	ppa_reply_reset();
+	ppa_web_reset();
 }

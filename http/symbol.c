@@ -23,7 +23,7 @@ enum {
 	NAME_MAX_BYTES = 16 << 10, /* C++ symbols of this length exist, and a cut one cannot be demangled */
 	PIECE_BYTES = 16 << 10,
 	BODY_MAX = 16 << 20,
-	ANSWER_MAX = 64 << 20,
+	ANSWER_MAX = 32 << 20,
 	CHECK_CLIENT_EVERY = 1024, /* words */
 };
 

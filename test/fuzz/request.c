@@ -87,11 +87,12 @@ static void check_answer(const char *bytes, size_t len)
 	net.nanswers++;
 }
 
-int ppa_net_send_all(int fd, const void *buf, size_t len, int idle_ms, int64_t total_ms)
+int ppa_net_send_all(int fd, const void *buf, size_t len, size_t *sent, int idle_ms, int64_t total_ms)
 {
 	(void)fd;
 	(void)idle_ms;
 	(void)total_ms;
+	*sent = len;
 	if (net.is_shut && memmem(buf, len, "fuzz/request", 12))
 		abort();
 	if (net.body > 0 && (len < 7 || memcmp(buf, "HTTP/1.", 7))) {
