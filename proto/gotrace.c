@@ -311,24 +311,20 @@ static void write_counter(struct writer *w, const struct ppa_trace_counter *c)
 		EMIT(w, c->at_ns, PPA_GO_HEAP_GOAL, c->rss_bytes);
 }
 
-/* The last counts stand once more at the window's end: the viewer draws them no further. */
-static int write_counters(struct writer *w, struct ppa_trace_counter *last)
+static int write_counters(struct writer *w)
 {
 	const void **order = ppa_vheap_malloc((w->in->ncounters + 1) * sizeof(*order));
 	size_t n = 0;
 	int err;
 
-	*last = (struct ppa_trace_counter){.heap_bytes = UINT64_MAX, .rss_bytes = UINT64_MAX};
 	if (!order)
 		return -ENOMEM;
 	for (size_t i = 0; i < w->in->ncounters; i++)
 		if (w->in->counters[i].at_ns > w->in->start_ns && w->in->counters[i].at_ns < w->in->stop_ns)
 			order[n++] = &w->in->counters[i];
 	err = ppa_trace_sort(order, n, key_of_counter);
-	for (size_t i = 0; !err && i < n; i++) {
-		*last = *(const struct ppa_trace_counter *)order[i];
-		write_counter(w, last);
-	}
+	for (size_t i = 0; !err && i < n; i++)
+		write_counter(w, order[i]);
 	ppa_vheap_free(order);
 	return err;
 }
@@ -365,7 +361,6 @@ static int write_agent(struct writer *w)
 {
 	uint64_t at = w->in->start_ns + 1, end, stack;
 	const char *loss = loss_of(w);
-	struct ppa_trace_counter last;
 	int err;
 
 	/* As a function's name it stands in the table of goroutines. */
@@ -384,11 +379,10 @@ static int write_agent(struct writer *w)
 	EMIT(w, at, PPA_GO_LABEL, ppa_gowire_string(&w->wire, "pprofagent"));
 	EMIT(w, at, PPA_GO_PROCS_CHANGE, w->plan.nprocs, stack);
 	block(w, at, "sleep", stack);
-	err = write_counters(w, &last);
+	err = write_counters(w);
 	meet(w, UINT64_MAX);
 	end = w->in->stop_ns > w->last ? w->in->stop_ns : w->last;
-	last.at_ns = end = end > w->now ? end : w->now;
-	write_counter(w, &last);
+	end = end > w->now ? end : w->now;
 	unblock_self(w, end, stack);
 	resume(w, end);
 	if (*loss)

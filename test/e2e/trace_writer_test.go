@@ -104,9 +104,9 @@ func TestTraceFilesAreComplete(t *testing.T) {
 // Promise: the tool that users have reads it, in each header that it knows.
 func TestGoToolReadsTraceFiles(t *testing.T) {
 	minor := goMinor(t)
-	mode := "-d=parsed"
-	if minor < 24 {
-		mode = "-d=1"
+	tools := [][]string{{"go", "tool", "trace"}}
+	for _, tool := range filepath.SplitList(os.Getenv("TRACE_TOOLS")) {
+		tools = append(tools, []string{tool})
 	}
 	for _, header := range []int{22, 23, 25, 26} {
 		if header > minor {
@@ -117,9 +117,25 @@ func TestGoToolReadsTraceFiles(t *testing.T) {
 			if err := os.WriteFile(name, traceFile(t, strconv.Itoa(header), seed, 6, 60, 20, 5), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			out, err := exec.Command("go", "tool", "trace", mode, name).CombinedOutput()
-			if err != nil || !strings.Contains(string(out), "pprofagent") {
-				t.Errorf("header %d, seed %d: %v: %.300s", header, seed, err, out)
+			for i, tool := range tools {
+				if i > 0 && header > 22 {
+					continue // who knows which they read
+				}
+				out, err := exec.Command(tool[0], append(tool[1:], "-d=parsed", name)...).CombinedOutput()
+				if err != nil { // before Go 1.24
+					out, err = exec.Command(tool[0], append(tool[1:], "-d=1", name)...).CombinedOutput()
+				}
+				if err != nil || !strings.Contains(string(out), "pprofagent") {
+					t.Errorf("%s, header %d, seed %d: %v: %.300s", tool, header, seed, err, out)
+				}
+				if header > 22 || seed > 1 {
+					continue
+				}
+				for _, kind := range []string{"net", "sync", "syscall", "sched"} {
+					if out, err := exec.Command(tool[0], append(tool[1:], "-pprof="+kind, name)...).Output(); err != nil || len(out) < 20 {
+						t.Errorf("%s -pprof=%s, header %d, seed %d: %v", tool, kind, header, seed, err)
+					}
+				}
 			}
 		}
 	}
