@@ -131,7 +131,8 @@ struct ppa_site *ppa_sites_find(struct ppa_sites *t, const uintptr_t *pcs, uint3
 		return s;
 	if (origin)
 		key.born = ppa_unloads_note_birth();
-	s = make(pcs, npcs, &key);
+	if (!t->limit || atomic_load_explicit(&t->count, memory_order_relaxed) < t->limit)
+		s = make(pcs, npcs, &key);
 	if (s)
 		return publish(t, s, head);
 	atomic_fetch_add_explicit(&t->folded, 1, memory_order_relaxed);

@@ -38,6 +38,7 @@ struct ppa_sites {
 	_Atomic(struct ppa_site *) other; /* [other stacks], made by the first stack that found no room */
 	_Atomic uint64_t count;		  /* sites in the table */
 	_Atomic uint64_t folded;	  /* events charged to other */
+	uint64_t limit; /* more than so many sites are not made; 0: as the budget allows. Set before use */
 };
 
 /* The site of this stack, added if it is new. Never NULL once ppa_sites_init succeeded. Context: malloc. */

@@ -220,17 +220,11 @@ static void take_back(void)
 	}
 }
 
-static void *keep(void *arg)
+static void keep_on(void)
 {
 	uint64_t due = now_ns() + TAKE_BACK_NS;
-	int err;
 
-	ppa_lock(&trace.lock);
-	err = start();
-	if (err)
-		trace.past_ns = 0;
-	ppa_unlock(&trace.lock);
-	while (!err) {
+	for (;;) {
 		sleep_ns(STEP_NS);
 		step();
 		if (now_ns() < due)
@@ -240,6 +234,19 @@ static void *keep(void *arg)
 		ppa_unlock(&trace.lock);
 		due = now_ns() + TAKE_BACK_NS;
 	}
+}
+
+static void *keep(void *arg)
+{
+	int err;
+
+	ppa_lock(&trace.lock);
+	err = start();
+	if (err)
+		trace.past_ns = 0;
+	ppa_unlock(&trace.lock);
+	if (!err)
+		keep_on();
 	return arg;
 }
 
@@ -292,6 +299,7 @@ static int build(struct ppa_trace_window *w, const struct ppa_trace_input **out)
 		ppa_collect_use_symbols(-1);
 		ppa_unlock(&trace.lock);
 	}
+	w->after = NULL;
 	ppa_dump_free(&after);
 	return err;
 }
