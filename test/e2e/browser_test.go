@@ -171,6 +171,7 @@ func (b *browser) open(url string, s screen) *page {
 	var attached struct{ SessionID string }
 	json.Unmarshal(b.call("", "Target.attachToTarget", object{"targetId": created.TargetID, "flatten": true}, p.see), &attached)
 	p.session = attached.SessionID
+	p.call("Performance.enable", object{"timeDomain": "threadTicks"})
 	for _, domain := range []string{"Page", "Runtime", "Log"} {
 		p.call(domain+".enable", object{})
 	}
@@ -207,6 +208,25 @@ func (p *page) eval(expression string) any {
 		p.b.t.Fatalf("%s: %s", expression, r.ExceptionDetails)
 	}
 	return r.Result.Value
+}
+
+// cpuSeconds is what the page's thread has used so far, in tasks of any kind.
+func (p *page) cpuSeconds() float64 {
+	p.b.t.Helper()
+	var r struct {
+		Metrics []struct {
+			Name  string
+			Value float64
+		}
+	}
+	json.Unmarshal(p.call("Performance.getMetrics", object{}), &r)
+	for _, m := range r.Metrics {
+		if m.Name == "TaskDuration" {
+			return m.Value
+		}
+	}
+	p.b.t.Fatal("chromium does not tell what a page costs")
+	return 0
 }
 
 func (p *page) number(expression string) float64 {

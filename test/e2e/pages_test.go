@@ -353,8 +353,8 @@ func TestFlamegraphReckons(t *testing.T) {
 	x.finish()
 }
 
-// 20,000 stacks that are all different: size, and what the browser's own clock says. Its verdict is about CPU time, of
-// which a loaded machine gives less: a bound of five times what is promised.
+// 20,000 stacks that are all different: size, and how long the page takes. What the clock says depends on what else the machine
+// does and is told only; the verdict is about CPU time of the page's own thread, with room for a slow machine.
 func TestFlamegraphOfTwentyThousandStacks(t *testing.T) {
 	x := start(t, []string{"PPROF_HEAP_RATE=1", "PPROF_MAX_MEMORY=512"}, victim("manysites"), "20000")
 	waitFor(t, 60*time.Second, "blocks", func() bool { return strings.Contains(x.out.String(), "ready") }, nil)
@@ -367,11 +367,18 @@ func TestFlamegraphOfTwentyThousandStacks(t *testing.T) {
 	b := startBrowser(t)
 	for _, s := range []screen{screens[3], screens[0]} {
 		p := b.open(x.rootURL()+"heap?format=flamegraph", s)
-		ready := p.number("performance.getEntriesByName('flamegraph-ready')[0].startTime")
+		const mark = "performance.getEntriesByName('flamegraph-ready')"
+		for end := time.Now().Add(browserLimit); p.number(mark+".length") == 0; time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%s: no picture", s.name)
+			}
+		}
+		ready := p.number(mark + "[0].startTime")
 		began := p.number("performance.getEntriesByType('navigation')[0].responseStart")
-		t.Logf("%s: usable %.0f ms after the request, %.0f ms after the answer began", s.name, ready, ready-began)
-		if ready-began > 5000 {
-			t.Errorf("%s: %.0f ms until it can be used", s.name, ready-began)
+		cpu := p.cpuSeconds()
+		t.Logf("%s: drawn %.0f ms after the request, %.0f ms after the answer began; %.0f ms of CPU", s.name, ready, ready-began, 1000*cpu)
+		if cpu > 3 {
+			t.Errorf("%s: %.1f s of CPU until it is drawn", s.name, cpu)
 		}
 		p.picture("20000-" + s.name)
 		p.close(s.name)
