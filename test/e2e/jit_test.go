@@ -42,6 +42,18 @@ func chained(t *testing.T, p *profile.Profile, n int64, chain ...string) {
 	}
 }
 
+// throughGenerated demands that at most one stack in a hundred ends in generated code without a name.
+func throughGenerated(t *testing.T, p *profile.Profile) {
+	t.Helper()
+	ended := cpu(p, func(s *profile.Sample) bool {
+		names := stack(s)
+		return len(names) > 0 && names[len(names)-1] == "[unknown code]"
+	})
+	if all := cpu(p, nil); ended > all/100 {
+		t.Errorf("%v of %v end in generated code:%s", ended, all, top(p, 12, nil))
+	}
+}
+
 func function(p *profile.Profile, name string) *profile.Function {
 	for _, f := range p.Function {
 		if f.Name == name {
@@ -124,6 +136,7 @@ jsOuter();
 	}, nil)
 	p := x.profile("seconds=2&hz=500")
 	rooted(t, p, 10)
+	throughGenerated(t, p)
 	demand(t, p, "jsLeaf", "jsMiddle", "jsOuter", "node::Start")
 	f := function(p, "jsLeaf")
 	if f == nil || f.Filename != script || f.StartLine != 1 {
@@ -133,4 +146,36 @@ jsOuter();
 	if known < all*9/10 {
 		t.Errorf("%v of %v are under jsOuter:%s", known, all, top(p, 12, nil))
 	}
+}
+
+// Java's compiled code keeps no frame pointer and its interpreter returns to where no call stands.
+func TestJavaStacksAreWhole(t *testing.T) {
+	java := need(t, "java")
+	dir := t.TempDir()
+	program := filepath.Join(dir, "Busy.java")
+	os.WriteFile(program, []byte(`public class Busy {
+  static double leaf(int n) { double s = 0; for (int i = 1; i < n; i++) s += Math.log(i) * (i % 7); return s; }
+  static double middle(int n) { double t = 0; for (int k = 0; k < 20; k++) t += leaf(n + k); return t; }
+  static double outer() { double t = 0; for (int k = 0; k < 20; k++) t += middle(1000); return t; }
+  public static void main(String[] a) throws Exception {
+    Thread w = new Thread(() -> { StringBuilder b = new StringBuilder(); while (true) { b.setLength(0); for (int i = 0; i < 1000; i++) b.append(i).append(','); } });
+    w.setDaemon(true); w.start(); double t = 0; System.out.println("busy"); while (t >= 0) t += outer();
+  }
+}
+`), 0o644)
+	x := start(t, nil, java, "-Xmx64m", "-cp", dir, program)
+	ready := func() bool { return strings.Contains(x.out.String(), "busy") }
+	for end := time.Now().Add(time.Minute); !ready(); time.Sleep(50 * time.Millisecond) {
+		select {
+		case <-x.ended:
+			t.Skipf("java does not run a source file here: %s", x.err)
+		default:
+		}
+		if time.Now().After(end) {
+			t.Skip("java does not begin")
+		}
+	}
+	p := x.profile("seconds=2&hz=500")
+	rooted(t, p, 10)
+	throughGenerated(t, p)
 }
