@@ -124,7 +124,8 @@ func TestNodeShowsJavaScript(t *testing.T) {
 	os.WriteFile(script, []byte(`function jsLeaf(n) { let s = 0; for (let i = 0; i < n; i++) s += Math.sin(i) * i % 7; return s; }
 function jsMiddle(n) { try { return jsLeaf(n); } finally { jsMiddle.calls++; } }
 jsMiddle.calls = 0;
-function jsOuter() { for (let k = 0; k < 100; k++) jsMiddle(2000); setImmediate(jsOuter); }
+const list = new Array(100).fill(2000);
+function jsOuter() { list.forEach(jsMiddle); setImmediate(jsOuter); }
 jsOuter();
 `), 0o644)
 	x := start(t, nil, node, "--perf-basic-prof", "--no-turbo-inlining", "--no-logfile-per-isolate",

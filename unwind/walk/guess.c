@@ -92,6 +92,22 @@ PPA_CTX_SIGNAL static bool by_frame_pointer(struct ppa_walk *w, bool in_module, 
 	return true;
 }
 
+PPA_CTX_SIGNAL static bool is_code(uintptr_t pc)
+{
+	return ppa_modules_is_text(pc) || ppa_modules_is_foreign(pc);
+}
+
+/* Is there a frame at the frame pointer, and another one above it? */
+PPA_CTX_SIGNAL static bool has_fp_frame(struct ppa_walk *w)
+{
+	uintptr_t fp = w->regs.r[PPA_REG_FP], sp = w->regs.r[PPA_REG_SP], next, ret, above;
+
+	return fp >= sp && fp - sp <= MAX_FRAME_BYTES && fp % WORD == 0 && ppa_memory_read(&w->mem, fp, &next) &&
+	       next > fp && next - fp <= MAX_FRAME_BYTES && next % WORD == 0 &&
+	       ppa_memory_read(&w->mem, next + WORD, &above) && is_code(above - 1) && return_at(w, fp + WORD, &ret) &&
+	       is_code(ret - 1);
+}
+
 /* Is ret, found on the stack, where a call to the function around pc returns to? *callee: where the call goes, as far as
  * it says, or 0. */
 PPA_CTX_SIGNAL static bool calls_here(struct ppa_walk *w, uintptr_t ret, uintptr_t pc, const struct ppa_code *segment,
@@ -179,13 +195,15 @@ PPA_CTX_SIGNAL static enum belief leads_on(struct ppa_walk *w, struct ppa_frame 
 }
 
 PPA_CTX_SIGNAL static bool by_scan(struct ppa_walk *w, const struct ppa_code *segment, uintptr_t start,
-				   struct ppa_frame frame, int *end)
+				   struct ppa_frame frame, uintptr_t limit, enum belief least, int *end)
 {
 	uintptr_t sp = w->regs.r[PPA_REG_SP], pc = w->regs.r[PPA_REG_PC] - !w->exact, at = 0, found = 0, ret, callee;
 	uintptr_t fp, found_fp = 0;
 	enum belief best = NONE, belief;
 
 	for (unsigned i = 0; i < SCAN_WORDS && w->scan_left && best < SURE; i++, w->scan_left--) {
+		if (sp + i * WORD >= limit)
+			break;
 		if (!ppa_memory_read(&w->mem, sp + i * WORD, &ret))
 			break;
 		if (!calls_here(w, ret, pc, segment, &callee))
@@ -203,7 +221,7 @@ PPA_CTX_SIGNAL static bool by_scan(struct ppa_walk *w, const struct ppa_code *se
 		found_fp = fp;
 		at = sp + (i + 1) * WORD;
 	}
-	if (!found)
+	if (best < least)
 		return false;
 	w->regs.r[PPA_REG_FP] = found_fp;
 	*end = ppa_walk_arrive(w, found, at, false);
@@ -218,7 +236,7 @@ PPA_CTX_SIGNAL static bool by_frame(struct ppa_walk *w, const struct ppa_code *s
 	uintptr_t at = w->regs.r[PPA_REG_SP] + (uintptr_t)frame.bytes, ret, fp, target = 0;
 	enum call call;
 
-	if (!ppa_memory_read(&w->mem, at, &ret) || !ppa_modules_is_text(ret - 1))
+	if (!ppa_memory_read(&w->mem, at, &ret) || !is_code(ret - 1))
 		return false;
 	call = call_before(w, ret, &target);
 	if (call == CALL_NONE || leads_on(w, frame, ret, at + WORD, &fp) == UNLIKELY)
@@ -331,7 +349,16 @@ int ppa_guess_step(struct ppa_walk *w, const struct ppa_code *segment)
 		uintptr_t start = ppa_starts_find(w->regs.r[PPA_REG_PC] - !w->exact);
 		struct ppa_frame entered = frame_entered(w, start);
 
-		if (by_code(w, segment, start, entered, &end) || by_scan(w, segment, start, entered, &end))
+		if (by_code(w, segment, start, entered, &end))
+			return end;
+		/* Generated code that was linked into the program (V8's builtins) keeps frame pointers, and generated
+		 * code calls it: nothing further up is nearer. */
+		if (!start && has_fp_frame(w)) {
+			if (by_scan(w, segment, start, entered, w->regs.r[PPA_REG_FP], SURE, &end) ||
+			    by_frame_pointer(w, false, &end))
+				return end;
+		}
+		if (by_scan(w, segment, start, entered, UINTPTR_MAX, UNLIKELY, &end))
 			return end;
 	}
 	if (!segment && ppa_modules_is_foreign(w->regs.r[PPA_REG_PC] - !w->exact)) {
