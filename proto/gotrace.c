@@ -152,6 +152,11 @@ static void begin_life(struct writer *w, const struct ppa_trace_life *life)
 		EMIT(w, at, PPA_GO_LABEL, ppa_gowire_string(&w->wire, life->thread->name));
 	if (!life->is_newborn && !w->plan.roles[w->self].is_named) {
 		stack = start_routine_of(w, w->self);
+		/* A thread that did nothing and was in no sample hardly ran, whatever kept it from being looked at. */
+		if (w->plan.roles[w->self].is_silent) {
+			block(w, at, "not seen running", stack);
+			return;
+		}
 		block(w, at, "trace start", stack);
 		unblock_self(w, at, stack);
 		resume(w, at);

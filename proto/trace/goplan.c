@@ -154,7 +154,9 @@ static int plan_life(struct ppa_goplan *plan, uint32_t i, size_t *next)
 	int err =
 		ppa_trace_walk_begin(&walk, plan->lives, life, ppa_goplan_begin(plan->lives, life), plan->shortest_ns);
 
+	role->is_silent = !life->is_newborn && life->death == UINT64_MAX;
 	while (!err && ppa_trace_walk_next(&walk, &s)) {
+		role->is_silent = false;
 		if (!role->some_stack)
 			role->some_stack = s.record->stack;
 		if (!s.is_wait)
@@ -194,6 +196,9 @@ static int merge_meetings(struct ppa_goplan *plan)
 		plan->meetings[i] = &plan->creations[i];
 	for (size_t i = 0; i < plan->nwakings; i++)
 		plan->meetings[plan->ncreations + i] = &plan->wakings[i];
+	for (size_t i = 0; i < plan->nmeetings; i++) /* who wakes others does something */
+		if (plan->meetings[i]->host < plan->lives->n)
+			plan->roles[plan->meetings[i]->host].is_silent = false;
 	return ppa_trace_sort((const void **)plan->meetings, plan->nmeetings, key_of);
 }
 

@@ -17,6 +17,7 @@
 struct ppa_go_role {
 	uint32_t p;	     /* the thread's processor, from 1: the lowest that is free; 0 is the agent's */
 	uint32_t some_stack; /* one of the thread's, 0: it has none */
+	bool is_silent;	     /* nothing is known of what it does, not even a sample */
 	bool is_named;	     /* it waits somewhere with a stack: the viewer learns its name from that */
 };
 

@@ -123,6 +123,25 @@ static void what_was_lost_is_said(void **state)
 	}
 }
 
+static void who_leaves_no_sign_is_not_shown_running(void **state)
+{
+	struct ppa_trace_record sample = {.at_ns = 500000, .kind = PPA_TRACE_SAMPLE};
+	struct ppa_trace_piece piece = {&sample, 1};
+	struct ppa_trace_thread thread = {.tid = 7, .pieces = &piece, .npieces = 1};
+	struct ppa_trace_input in = {
+		.start_ns = 1000, .stop_ns = 1000000, .program = "", .threads = &thread, .nthreads = 1};
+
+	(void)state;
+	for (thread.npieces = 0; thread.npieces <= 1; thread.npieces++) {
+		struct ppa_sink out;
+
+		ppa_sink_init(&out);
+		assert_int_equal(ppa_gotrace_encode(&in, NULL, &out), 0);
+		assert_int_equal(!memmem(out.bytes, out.len, "not seen running", 16), thread.npieces);
+		ppa_sink_free(&out);
+	}
+}
+
 static void no_window_no_file(void **state)
 {
 	struct ppa_trace_input in = {.start_ns = 1000, .stop_ns = 1000, .program = ""};
@@ -145,6 +164,7 @@ int main(void)
 		cmocka_unit_test(equal_input_equal_bytes),
 		cmocka_unit_test(the_longest_waits_stay),
 		cmocka_unit_test(what_was_lost_is_said),
+		cmocka_unit_test(who_leaves_no_sign_is_not_shown_running),
 		cmocka_unit_test(no_window_no_file),
 	};
 
