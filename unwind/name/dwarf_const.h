@@ -93,11 +93,10 @@ enum {
 	DW_FORM_GNU_strp_alt = 0x1f21,
 };
 
-/* Languages whose functions are never nested in one another's DIEs. */
+/* DW_LANG_* */
 enum {
 	DW_LANG_C_plus_plus = 0x04,
 	DW_LANG_C_plus_plus_11 = 0x1a,
-	DW_LANG_Rust = 0x1c,
 	DW_LANG_C_plus_plus_14 = 0x21,
 	DW_LANG_C_plus_plus_17 = 0x2b,
 	DW_LANG_C_plus_plus_20 = 0x2c,

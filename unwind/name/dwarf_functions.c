@@ -39,7 +39,7 @@ struct walk {
 	const struct ppa_dwarf_abbrevs *table;
 	struct entry e;
 	size_t depth;
-	bool has_no_nesting; /* of functions, in this language */
+	bool is_cpp;
 	bool no_memory;
 	struct level levels[MAX_DEPTH];
 };
@@ -157,9 +157,8 @@ static bool is_of_interest(const struct walk *k)
 	enum { ARRAY = 0x01, CLASS = 0x02, ENUM = 0x04, STRUCT = 0x13, ROUTINE = 0x15, UNION = 0x17, CALL_SITE = 0x48 };
 
 	switch (k->e.abbrev->tag) {
-	case DW_TAG_subprogram:
 	case DW_TAG_inlined_subroutine:
-		return k->e.is_hit || !k->has_no_nesting;
+		return k->e.is_hit;
 	case ARRAY:
 	case ENUM:
 	case ROUTINE:
@@ -169,8 +168,8 @@ static bool is_of_interest(const struct walk *k)
 	case STRUCT:
 	case UNION:
 		/* Rust puts functions into types, C++ only declares them there. */
-		return !k->has_no_nesting || k->u->language == DW_LANG_Rust;
-	default:
+		return !k->is_cpp;
+	default: /* also functions that nobody asks for: lambdas and local classes' functions are in them */
 		return true;
 	}
 }
@@ -210,7 +209,7 @@ static void visit(struct walk *k)
 	descend(k);
 }
 
-static bool has_no_nesting(uint64_t language)
+static bool is_cpp(uint64_t language)
 {
 	switch (language) {
 	case DW_LANG_C_plus_plus:
@@ -218,7 +217,6 @@ static bool has_no_nesting(uint64_t language)
 	case DW_LANG_C_plus_plus_14:
 	case DW_LANG_C_plus_plus_17:
 	case DW_LANG_C_plus_plus_20:
-	case DW_LANG_Rust:
 		return true;
 	default:
 		return false;
@@ -242,7 +240,7 @@ bool ppa_dwarf_find_calls(struct ppa_dwarf_file *d, const struct ppa_dwarf_unit 
 	k->table = table;
 	k->depth = 0;
 	k->no_memory = false;
-	k->has_no_nesting = has_no_nesting(u->language);
+	k->is_cpp = is_cpp(u->language);
 	ppa_dwarf_seek(c, u->place->data, u->place->end);
 	while (ppa_dwarf_left(c) && ppa_dwarf_step(d)) {
 		if (read_entry(k))
