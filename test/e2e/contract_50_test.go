@@ -170,10 +170,6 @@ func (x subject) functions(t *testing.T) (words [2]uint64, names [2]string) {
 
 var goKinds = []string{"allocs", "block", "goroutine", "heap", "mutex", "threadcreate"}
 
-func (x subject) hasTrace(t *testing.T) bool {
-	return x.ask(t, "GET", root+"trace?seconds=0.1", "").status != 404
-}
-
 func took(t *testing.T, what string, a *answer, least, most time.Duration) {
 	t.Helper()
 	// Two seconds more than the contract's for a machine that is busy with other things.
@@ -205,11 +201,7 @@ var assertions = []assertion{
 		if !slices.IsSorted(names) {
 			t.Errorf("not sorted: %q", names)
 		}
-		listed := append([]string{"cmdline", "profile"}, goKinds...)
-		if x.hasTrace(t) {
-			listed = append(listed, "trace")
-		}
-		for _, name := range listed {
+		for _, name := range append([]string{"cmdline", "profile", "trace"}, goKinds...) {
 			if !slices.Contains(names, name) {
 				t.Errorf("no %s in %q", name, names)
 			}
@@ -450,9 +442,6 @@ var assertions = []assertion{
 		waitFor(t, 3*time.Second, "a free place", func() bool { return x.ask(t, "GET", root+"profile?seconds=1", "").status == 200 }, nil)
 	}},
 	{28, "trace?seconds=0.2 is a Go trace; a second one meanwhile is refused", "g", "", func(t *testing.T, x subject) {
-		if !x.hasTrace(t) {
-			t.Skip("no trace yet")
-		}
 		done := make(chan *answer, 1)
 		go func() {
 			a, _ := ask(x.addr, "GET", root+"trace?seconds=2", "", nil)
@@ -556,17 +545,11 @@ var assertions = []assertion{
 				t.Errorf("the kernel has no %v", m)
 			}
 		}
-		source, _ := filepath.Abs("../victims")
-		if !x.parsed(t, "goroutine").Mapping[0].HasLineNumbers {
-			t.Skip("profiles have no line numbers yet")
-		}
+		source := sourcesOfVictims()
 		want(t, "-list", mustPprof(t, "-list=Burner.*spin", "-source_path="+source, "-seconds=1", url), "contract.cc", "step();")
 	}},
 	{37, "an inlined function stands above its physical caller", "c", "", func(t *testing.T, x subject) {
 		p := x.parsed(t, "profile?seconds=1&hz=500")
-		if !p.Mapping[0].HasInlineFrames {
-			t.Skip("profiles have no inlined frames yet")
-		}
 		for _, l := range p.Location {
 			if n := len(l.Line); n > 1 && strings.HasSuffix(l.Line[n-2].Function.Name, "::step") && strings.HasSuffix(l.Line[n-1].Function.Name, "::spin") {
 				return
@@ -790,6 +773,11 @@ var assertions = []assertion{
 	}},
 }
 
+func sourcesOfVictims() string {
+	path, _ := filepath.Abs("../victims")
+	return path
+}
+
 const contractGo = "PPROF_CONTRACT_GO"
 
 // applies: to whom, as letters say; isGo alone is asked what Go may know.
@@ -804,7 +792,7 @@ func runAssertions(t *testing.T, x subject, passed map[int]string) {
 			if t.Run(fmt.Sprintf("%02d", a.number), func(t *testing.T) {
 				defer func() {
 					if t.Skipped() {
-						verdict = "not yet"
+						verdict = "skip"
 					}
 				}()
 				a.check(t, x)
