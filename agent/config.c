@@ -69,7 +69,9 @@ static const struct setting settings[] = {
 	 "what profiles say of an address: `none` its file and offset only, `names` the function, `lines` also inlined "
 	 "calls, files and lines"},
 	{"SYMBOLS_MEMORY", NUMBER, offsetof(struct ppa_config, symbols_memory_mib), "64", 1, 4096, NULL, NULL,
-	 "MiB that reading files and lines may take at a time; given back after a minute without a request"},
+	 "MiB that reading files and lines may take at a time, and half as much names of generated code; given back "
+	 "after a "
+	 "minute without a request"},
 	{"LOG", FLAG, offsetof(struct ppa_config, quiet), "info", 0, 0, "quiet", NULL,
 	 "`info` or `quiet`: whether the agent may write its line to standard error"},
 };

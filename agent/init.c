@@ -232,6 +232,7 @@ __attribute__((constructor)) static void init(void)
 		ppa_collect_set_lines(config.symbols == PPA_LEVEL_LINES);
 		ppa_symbols_set_on(config.symbols != PPA_LEVEL_NONE);
 		ppa_lines_set_limit((size_t)config.symbols_memory_mib << 20);
+		ppa_jit_set_limit((uint64_t)config.symbols_memory_mib << 19); /* half as much */
 		ppa_fork_on_child(fork_child);
 		start_heap();
 		start_contention();

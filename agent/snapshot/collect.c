@@ -253,7 +253,8 @@ static int generated_symbol(uint64_t address, char *buf, size_t cap)
 
 	if (!texts)
 		return -ENOMEM;
-	ppa_jit_refresh(JIT_AGE_NS);
+	if (ppa_symbols_are_on())
+		ppa_jit_refresh(JIT_AGE_NS);
 	if (ppa_jit_find(address, texts, PPA_JIT_WORDS_BYTES, &words, &start))
 		err = copy_text(buf, cap, words.symbol);
 	ppa_vheap_free(texts);

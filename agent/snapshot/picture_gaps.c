@@ -8,6 +8,7 @@
 #include "agent/snapshot/picture_parts.h"
 #include "unwind/jit/jit.h"
 #include "unwind/module/modules.h"
+#include "unwind/name/symbols.h"
 #include "unwind/name/symload.h"
 
 void ppa_picture_note_gap(struct ppa_picture *p, const struct ppa_module *m)
@@ -54,6 +55,8 @@ static void tell_of_generated(struct ppa_picture *p)
 
 void ppa_picture_tell_gaps(struct ppa_picture *p)
 {
+	if (!ppa_symbols_are_on())
+		return;
 	for (size_t i = 0; i < PPA_PICTURE_GAPS && p->gaps[i].module && !p->err; i++)
 		tell_of_module(p, &p->gaps[i]);
 	if (p->is_jit_fresh)

@@ -125,10 +125,10 @@ static uint32_t name_generated(struct ppa_picture *p, uintptr_t address, uint64_
 	struct ppa_jit_words words;
 	uintptr_t start;
 
-	if (!p->is_jit_fresh)
+	if (!p->is_jit_fresh && ppa_symbols_are_on())
 		ppa_jit_refresh(0);
 	p->is_jit_fresh = true;
-	if (!ppa_jit_find(address, p->name, sizeof(p->name), &words, &start))
+	if (!ppa_symbols_are_on() || !ppa_jit_find(address, p->name, sizeof(p->name), &words, &start))
 		return function_of(p, "[unknown code]", "");
 	*entry = start;
 	return ppa_picture_function(p, &(struct ppa_function){words.name, words.symbol, words.file, words.line});
