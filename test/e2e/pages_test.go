@@ -327,6 +327,8 @@ func TestFlamegraphReckons(t *testing.T) {
 	}
 	set("label", "is 0")
 	says("thread a", "all: 2.00 KiB in all")
+	set("label", "is 1")
+	says("thread b", "all: 0 B in all")
 	set("label", "by thread")
 	down()
 	says("the heaviest group", "thread: a#: 2.00 KiB, 44.4 % of all")
