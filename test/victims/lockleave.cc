@@ -166,6 +166,9 @@ VICTIM_NOINLINE void *held_meanwhile(void *)
 {
 	pthread_mutex_lock(&later);
 	pthread_barrier_wait(&held);
+	/* However late the other comes: glibc's word of a mutex that somebody waits for is 2. */
+	for (int i = 0; i < 10000 && __atomic_load_n(&later.__data.__lock, __ATOMIC_RELAXED) != 2; i++)
+		victim_sleep_ms(1);
 	victim_sleep_ms(HELD_MS);
 	pthread_mutex_unlock(&later);
 	return nullptr;

@@ -19,6 +19,8 @@ func lockRun(cpu int, mode string, threads, operations int) func(v *variant) (sa
 	return gated(cpu, float64(operations), "\n", programs+"/lock", mode, fmt.Sprint(threads), fmt.Sprint(operations))
 }
 
+func programBar(r *results) []bar { return []bar{r.bar(vIdle, 1.02)} }
+
 func lockWorkloads() []*workload {
 	return []*workload{
 		{name: "lock", what: "a mutex locked and unlocked, nobody else wants it", unit: "ns", scale: 1e9, rounds: 31, suits: forLocks,
@@ -30,5 +32,9 @@ func lockWorkloads() []*workload {
 		{name: "contended", what: "a mutex held 1 us of 6 by four threads", unit: "ns", scale: 1e9, rounds: 15, suits: forLocks,
 			run:  lockRun(anyCPU, "contended", 4, lockShared),
 			bars: func(r *results) []bar { return []bar{r.bar(vIdle, 1.05)} }},
+		{name: "pgbench", what: "CPU time of PostgreSQL a SELECT of pgbench, 4 clients", unit: "us", scale: 1e6, rounds: 15, suits: forPrograms,
+			missing: lacksPostgres(), run: runPostgres, bars: programBar},
+		{name: "pythreads", what: "4 Python threads and 2 queues", unit: "ms", scale: 1e3, rounds: 15, suits: forPrograms,
+			missing: lacks("/usr/bin/python3"), run: gated(anyCPU, 1, pythonThreads, "/usr/bin/python3", "-"), bars: programBar},
 	}
 }

@@ -87,7 +87,9 @@ func main() {
 	if scratch, err = os.MkdirTemp("", "ppa-bench."); err != nil {
 		fatal("%v", err)
 	}
+	os.Chmod(scratch, 0755) // PostgreSQL, another user, loads libraries from there
 	defer os.RemoveAll(scratch)
+	defer removeCluster()
 	freeze()
 	// Everything we start dies with us; only the scratch directory must not stay.
 	interrupted := make(chan os.Signal, 1)
