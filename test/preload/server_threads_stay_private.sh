@@ -15,10 +15,16 @@ gcc -shared -fPIC -O1 -Wall -fno-builtin -o "$TMP/audit.so" test/preload/audit/a
 gcc -O1 -Wall -o "$TMP/report" test/preload/audit/report.c 2>"$TMP/log" || fail "cannot compile the report: $(head -5 "$TMP/log")"
 
 # ask PATH [curl options...]. What takes long if not told otherwise is broken off: that is a request, too.
+# And what is refused because too much is asked at once is asked again.
 ask() {
-	local path=$1
+	local path=$1 code i
 	shift
-	curl -s -o /dev/null -w "%{http_code} $path\n" --max-time 3 "${VIA[@]}" "$@" "http://$HOST/debug/pprof/$path" >>"$TMP/answers"
+	for ((i = 0; i < 60; i++)); do
+		code=$(curl -s -o /dev/null -w "%{http_code}" --max-time 3 "${VIA[@]}" "$@" "http://$HOST/debug/pprof/$path")
+		echo "$code $path" >>"$TMP/answers"
+		[ "$code" = 503 ] || break
+		sleep 0.5
+	done
 }
 
 # ask_everything: each page that the index names, by itself, as text, and over a second; and what is wrong or cut off.

@@ -20,8 +20,7 @@ rm "$TMP/addr"
 ) >/dev/null 2>&1 &
 STARTED+=("$!")
 curl -s --max-time 5 -o /dev/null "http://$ADDR/debug/pprof/profile?seconds=1&hz=1000" 9>&- &
-sleep 0.3
-has_timers || fail "not being profiled"
+wait_for has_timers || fail "not being profiled"
 open_gate
 seen=0
 while kill -0 "$PID" 2>/dev/null; do
