@@ -9,8 +9,8 @@
  *
  * One request waits for one piece of work, not everybody behind it as well: what was given up is waited for by nobody.
  *
- * The thread begins with the priority of the requests, since one of them waits; when that gives up, the rest is done at the
- * lowest. It ends when nothing is asked for any more.
+ * The thread begins with the priority of the requests, since one of them waits; when that gives up, the rest is done at a
+ * lower one. It ends when nothing is asked for any more.
  *
  * At the limit no more is kept, and the next request finds the cache emptied: that costs time, never memory. */
 #include "unwind/name/lines.h"
@@ -30,7 +30,7 @@
 #include "unwind/name/module_file.h"
 #include "unwind/name/pool.h"
 
-enum { STACK_BYTES = 128 << 10, LOWEST_PRIORITY = 19, ANSWERS_FIRST = 256 };
+enum { STACK_BYTES = 128 << 10, LOW_PRIORITY = 10, ANSWERS_FIRST = 256 };
 
 struct answer {
 	uint64_t pc; /* as the file counts, + 1; 0: free */
@@ -371,7 +371,7 @@ static void wait_locked(struct file *f, uint64_t deadline_ns)
 		if (!left) {
 			f->is_late = true;
 			if (state.tid)
-				ppa_syscall(SYS_setpriority, 0, state.tid, LOWEST_PRIORITY, 0, 0, 0);
+				ppa_syscall(SYS_setpriority, 0, state.tid, LOW_PRIORITY, 0, 0, 0);
 			break;
 		}
 		ppa_unlock(&state.lock);
