@@ -194,11 +194,11 @@ VICTIM_SRC := $(wildcard test/victims/*.c test/victims/*.cc test/victims/*.rs)
 VICTIMS := $(foreach v,$(VICTIM_SRC),$(B)/victims/$(basename $(notdir $(v))))
 HAVE_RUST := $(shell $(RUSTC) --version 2>/dev/null | awk -F '[ .]' '$$2 > 1 || $$3 >= 66 { print "yes" }')
 
-$(B)/victims/%: test/victims/%.c $(wildcard test/victims/*.h) | $(B)/.bootstrap-build
+$(B)/victims/%: test/victims/%.c $(wildcard test/victims/*.h) agent/api/pprof_agent.h | $(B)/.bootstrap-build
 	$(call say,CC $<)
 	mkdir -p $(@D)
 	$(CC) -O2 -g -pthread -o $@ $< $(VICTIM_FLAGS_$*) -ldl -lrt -lm
-$(B)/victims/%: test/victims/%.cc $(wildcard test/victims/*.h) | $(B)/.bootstrap-build
+$(B)/victims/%: test/victims/%.cc $(wildcard test/victims/*.h) agent/api/pprof_agent.h | $(B)/.bootstrap-build
 	$(call say,CXX $<)
 	mkdir -p $(@D)
 	$(CXX) -O2 -g -pthread -fomit-frame-pointer -o $@ $< $(VICTIM_FLAGS_$*) -ldl

@@ -175,13 +175,13 @@ PPROF_INLINE_ struct pprof_profile *pprof_profile_new(const char *name)
 
 /* Add a value, which is only compared, never looked into, with the stack of the caller; less the first skip frames, where
  * a wrapper adds for its own caller (inlined functions are no frames). 0; -EEXIST if it is in the profile, -EINVAL for
- * NULL, -ENOMEM when the agent's memory limit leaves no room for it. */
-PPROF_INLINE_ int pprof_profile_add(struct pprof_profile *profile, const void *value, int skip)
-{
-	const struct pprof_agent_api *agent = pprof_agent_();
-
-	return agent ? agent->profile_add(profile, value, skip) : 0;
-}
+ * NULL, -ENOMEM when the agent's memory limit leaves no room for it. A macro, so that no function stands between the
+ * caller and its stack: int pprof_profile_add(struct pprof_profile *profile, const void *value, int skip). */
+#define pprof_profile_add(profile, value, skip)                                                                        \
+	__extension__({                                                                                                \
+		const struct pprof_agent_api *pprof_agent_here_ = pprof_agent_();                                      \
+		pprof_agent_here_ ? pprof_agent_here_->profile_add((profile), (value), (skip)) : 0;                    \
+	})
 
 /* Nothing happens if the value is not in the profile. */
 PPROF_INLINE_ void pprof_profile_remove(struct pprof_profile *profile, const void *value)
