@@ -30,7 +30,8 @@ ask() {
 # ask_everything: each page that the index names, by itself, as text, and over a second; and what is wrong or cut off.
 ask_everything() {
 	local page pages arguments
-	pages=$(curl -s --max-time 10 "${VIA[@]}" "http://$HOST/debug/pprof/" | grep -oE "href=['\"]?[a-z]+" | grep -oE '[a-z]+$' | sort -u)
+	# What stands after data: is the icon.
+	pages=$(curl -s --max-time 10 "${VIA[@]}" "http://$HOST/debug/pprof/" | grep -oE "href=['\"]?[a-z]+" | grep -oE '[a-z]+$' | grep -vx data | sort -u)
 	[ -n "$pages" ] || fail "the index names no page"
 	for page in $pages; do
 		for arguments in '' '?debug=1' '?debug=2' '?seconds=1'; do
@@ -60,7 +61,7 @@ audited() {
 	local rounds=$1 address=$2
 	shift 2
 	rm -f "$TMP/audit" "$TMP/answers"
-	AGENT_ENV=("LD_PRELOAD=$LIB $TMP/audit.so" "AUDIT_FILE=$TMP/audit" "PPROF_ADDR=$address")
+	AGENT_ENV=("LD_PRELOAD=$LIB $TMP/audit.so" "AUDIT_FILE=$TMP/audit" "PPROF_ADDR=$address" PPROF_SETTINGS=1)
 	start "$@"
 	[ -n "$ADDR" ] || fail "no address: $(cat "$TMP/err")"
 	case $ADDR in
