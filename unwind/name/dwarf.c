@@ -16,6 +16,8 @@
 #include "unwind/name/dwarf_parts.h"
 #include "unwind/name/pool.h"
 
+_Static_assert(PPA_DWARF_MAX_KEPT == 2 * PPA_DWARF_NSECTIONS, "a file and its alternate");
+
 enum { TEXT_BYTES = 8 << 10, MEMOS = 1 << 10, PATHS = 512 };
 
 /* What an entry's name was found to be: the same function is inlined at hundreds of addresses. */
@@ -178,11 +180,13 @@ static void read_units(struct work *w)
 	}
 }
 
-int ppa_dwarf_resolve(const struct ppa_elf_file *f, const struct ppa_elf_file *alt, struct ppa_dwarf_want *wants,
-		      size_t n, struct ppa_pool *pool, unsigned *flags)
+int ppa_dwarf_resolve_again(const struct ppa_elf_file *f, const struct ppa_elf_file *alt, struct ppa_dwarf_want *wants,
+			    size_t n, struct ppa_pool *pool, struct ppa_dwarf_kept *kept, unsigned *flags)
 {
 	struct work *w = ppa_vheap_calloc(1, sizeof(*w));
 	/* What is inflated and what is kept have one limit. */
+	struct ppa_dwarf_inflated main = {kept->bytes, kept->size};
+	struct ppa_dwarf_inflated other = {kept->bytes + PPA_DWARF_NSECTIONS, kept->size + PPA_DWARF_NSECTIONS};
 	uint64_t left = pool->max_bytes - pool->bytes, allowance = left / 4 * 3;
 	int err = w ? 0 : -ENOMEM;
 
@@ -196,10 +200,10 @@ int ppa_dwarf_resolve(const struct ppa_elf_file *f, const struct ppa_elf_file *a
 	w->pool = pool;
 	w->set.list = ppa_vheap_malloc(n * sizeof(*w->set.list));
 	w->is_in_set = ppa_vheap_calloc(n, 1);
-	err = w->set.list && w->is_in_set ? ppa_dwarf_file_open(&w->main, f, &allowance) : -ENOMEM;
+	err = w->set.list && w->is_in_set ? ppa_dwarf_file_open(&w->main, f, &allowance, &main) : -ENOMEM;
 	if (!err) {
 		/* Without it some names are missing, no more. */
-		if (alt && ppa_dwarf_file_open(&w->alt, alt, &allowance) == 0)
+		if (alt && ppa_dwarf_file_open(&w->alt, alt, &allowance, &other) == 0)
 			w->main.alt = &w->alt;
 		left = left / 4 * 3 - allowance;
 		pool->max_bytes -= left;
@@ -218,4 +222,30 @@ int ppa_dwarf_resolve(const struct ppa_elf_file *f, const struct ppa_elf_file *a
 	ppa_vheap_free(w->is_in_set);
 	ppa_vheap_free(w);
 	return err;
+}
+
+int ppa_dwarf_resolve(const struct ppa_elf_file *f, const struct ppa_elf_file *alt, struct ppa_dwarf_want *wants,
+		      size_t n, struct ppa_pool *pool, unsigned *flags)
+{
+	struct ppa_dwarf_kept kept = {.size = {0}};
+	int err = ppa_dwarf_resolve_again(f, alt, wants, n, pool, &kept, flags);
+
+	ppa_dwarf_kept_free(&kept);
+	return err;
+}
+
+uint64_t ppa_dwarf_kept_bytes(const struct ppa_dwarf_kept *kept)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < PPA_DWARF_MAX_KEPT; i++)
+		bytes += kept->size[i];
+	return bytes;
+}
+
+void ppa_dwarf_kept_free(struct ppa_dwarf_kept *kept)
+{
+	for (size_t i = 0; i < PPA_DWARF_MAX_KEPT; i++)
+		ppa_vheap_free(kept->bytes[i]);
+	memset(kept, 0, sizeof(*kept));
 }

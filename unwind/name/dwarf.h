@@ -28,6 +28,14 @@ struct ppa_line_frame {
 	uint32_t start_line;  /* of the function, 0 if unknown or in another file */
 };
 
+/* Inflated sections of a file and its alternate, kept from one call to the next: inflating is most of what a compressed debug
+ * file costs. Zero is empty. In the private heap; ppa_dwarf_kept_free ends it. */
+enum { PPA_DWARF_MAX_KEPT = 18 };
+struct ppa_dwarf_kept {
+	uint8_t *bytes[PPA_DWARF_MAX_KEPT];
+	uint64_t size[PPA_DWARF_MAX_KEPT];
+};
+
 /* An address to be found. */
 struct ppa_dwarf_want {
 	uint64_t pc; /* as the file counts */
@@ -51,5 +59,14 @@ enum {
  * tells more. What must be inflated counts against the pool's limit meanwhile. Context: server. */
 int ppa_dwarf_resolve(const struct ppa_elf_file *f, const struct ppa_elf_file *alt, struct ppa_dwarf_want *wants,
 		      size_t n, struct ppa_pool *pool, unsigned *flags) PPA_CTX_SERVER;
+
+/* The same, with what was inflated in an earlier call for the same files. Context: server. */
+int ppa_dwarf_resolve_again(const struct ppa_elf_file *f, const struct ppa_elf_file *alt, struct ppa_dwarf_want *wants,
+			    size_t n, struct ppa_pool *pool, struct ppa_dwarf_kept *kept,
+			    unsigned *flags) PPA_CTX_SERVER;
+
+/* Bytes that kept holds; free them. Context: server. */
+uint64_t ppa_dwarf_kept_bytes(const struct ppa_dwarf_kept *kept) PPA_CTX_SERVER;
+void ppa_dwarf_kept_free(struct ppa_dwarf_kept *kept) PPA_CTX_SERVER;
 
 #endif

@@ -128,13 +128,28 @@ static int open_section(struct ppa_dwarf_section *s, const struct ppa_elf_file *
 	return sh->sh_flags & SHF_COMPRESSED ? open_compressed(s, allowance) : 0;
 }
 
-int ppa_dwarf_sections_open(struct ppa_dwarf_section *sections, const struct ppa_elf_file *f, uint64_t *allowance)
+int ppa_dwarf_sections_open(struct ppa_dwarf_section *sections, const struct ppa_elf_file *f, uint64_t *allowance,
+			    const struct ppa_dwarf_inflated *kept)
 {
 	int err = 0;
 
 	memset(sections, 0, PPA_DWARF_NSECTIONS * sizeof(*sections));
-	for (size_t i = 0; i < PPA_DWARF_NSECTIONS && !err; i++)
-		err = open_section(&sections[i], f, names[i], allowance);
+	for (size_t i = 0; i < PPA_DWARF_NSECTIONS && !err; i++) {
+		struct ppa_dwarf_section *s = &sections[i];
+
+		s->is_kept = kept && kept->bytes[i];
+		if (s->is_kept) {
+			s->inflated = kept->bytes[i];
+			s->size = kept->size[i];
+			continue;
+		}
+		err = open_section(s, f, names[i], allowance);
+		if (err || !kept || !s->inflated)
+			continue;
+		s->is_kept = true;
+		kept->bytes[i] = s->inflated;
+		kept->size[i] = s->size;
+	}
 	if (!err && !sections[PPA_DWARF_INFO].size)
 		err = -ENOENT;
 	if (err)
@@ -145,7 +160,8 @@ int ppa_dwarf_sections_open(struct ppa_dwarf_section *sections, const struct ppa
 void ppa_dwarf_sections_close(struct ppa_dwarf_section *sections)
 {
 	for (size_t i = 0; i < PPA_DWARF_NSECTIONS; i++)
-		ppa_vheap_free(sections[i].inflated);
+		if (!sections[i].is_kept)
+			ppa_vheap_free(sections[i].inflated);
 	memset(sections, 0, PPA_DWARF_NSECTIONS * sizeof(*sections));
 }
 

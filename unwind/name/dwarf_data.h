@@ -37,14 +37,21 @@ struct ppa_dwarf_section {
 	struct ppa_elf_source src;
 	uint64_t offset, size; /* in src; size 0: the file has no such section */
 	uint8_t *inflated;     /* the whole of it, in the private heap; NULL: read from src */
+	bool is_kept;	       /* inflated is somebody else's */
+};
+
+/* What was inflated before, PPA_DWARF_NSECTIONS of each; entries that are NULL are filled in. */
+struct ppa_dwarf_inflated {
+	uint8_t **bytes;
+	uint64_t *size;
 };
 
 /* Fill the table from a file, whose source must outlive it. Of *allowance, the bytes that inflated sections may take, what they do
  * take is subtracted. 0, or -ENOENT without .debug_info and .debug_line, -EFBIG
  * when more would have to be inflated than is allowed, -ENOTSUP for a compression other than zlib's, -EIO, -ENOMEM.
- * On error nothing is held. Context: server. */
-int ppa_dwarf_sections_open(struct ppa_dwarf_section *sections, const struct ppa_elf_file *f,
-			    uint64_t *allowance) PPA_CTX_SERVER;
+ * kept may be NULL. On error nothing is held but in kept. Context: server. */
+int ppa_dwarf_sections_open(struct ppa_dwarf_section *sections, const struct ppa_elf_file *f, uint64_t *allowance,
+			    const struct ppa_dwarf_inflated *kept) PPA_CTX_SERVER;
 void ppa_dwarf_sections_close(struct ppa_dwarf_section *sections) PPA_CTX_SERVER;
 
 /* A place in a section. After the first failure every read gives 0 and failed stays true. */

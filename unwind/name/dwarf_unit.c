@@ -84,13 +84,14 @@ static int list_units(struct ppa_dwarf_file *d)
 	return 0;
 }
 
-int ppa_dwarf_file_open(struct ppa_dwarf_file *d, const struct ppa_elf_file *f, uint64_t *allowance)
+int ppa_dwarf_file_open(struct ppa_dwarf_file *d, const struct ppa_elf_file *f, uint64_t *allowance,
+			const struct ppa_dwarf_inflated *kept)
 {
 	uint64_t bytes = 0;
 	int err;
 
 	memset(d, 0, sizeof(*d));
-	err = ppa_dwarf_sections_open(d->sections, f, allowance);
+	err = ppa_dwarf_sections_open(d->sections, f, allowance, kept);
 	if (err)
 		return err;
 	for (size_t i = 0; i < PPA_DWARF_NSECTIONS; i++)

@@ -54,7 +54,8 @@ struct ppa_dwarf_unit {
 
 /* Open f's sections and list the units. 0 or -errno as ppa_dwarf_sections_open; the file must outlive *d, which needs no
  * close on error. Context: server. */
-int ppa_dwarf_file_open(struct ppa_dwarf_file *d, const struct ppa_elf_file *f, uint64_t *allowance) PPA_CTX_SERVER;
+int ppa_dwarf_file_open(struct ppa_dwarf_file *d, const struct ppa_elf_file *f, uint64_t *allowance,
+			const struct ppa_dwarf_inflated *kept) PPA_CTX_SERVER;
 void ppa_dwarf_file_close(struct ppa_dwarf_file *d) PPA_CTX_SERVER;
 
 /* Take one step; false when all are spent, which ends whatever is going on. Context: server. */

@@ -51,8 +51,10 @@ struct file {
 	int err;	   /* not 0: there is nothing to be had */
 	unsigned nwaiting; /* requests that have a pointer to it while they wait */
 	bool is_at_work;
-	bool is_late;	      /* a request gave up waiting: others do not even begin */
-	struct ppa_pool pool; /* the thread's while at work */
+	bool is_late; /* a request gave up waiting: others do not even begin */
+	/* the thread's while at work */
+	struct ppa_pool pool;
+	struct ppa_dwarf_kept kept; /* dropped with the answers */
 };
 
 static struct {
@@ -118,8 +120,9 @@ static bool enter_locked(struct file *f, const struct ppa_dwarf_want *w)
 
 static void free_file_locked(struct file *f)
 {
-	state.bytes -= f->pool.bytes + f->cap * sizeof(*f->answers);
+	state.bytes -= f->pool.bytes + ppa_dwarf_kept_bytes(&f->kept) + f->cap * sizeof(*f->answers);
 	ppa_pool_free(&f->pool);
+	ppa_dwarf_kept_free(&f->kept);
 	ppa_vheap_free(f->answers);
 	ppa_vheap_free(f->asked);
 	ppa_vheap_free((char *)f->module.path);
@@ -196,7 +199,8 @@ static int read_file(struct file *f, struct ppa_dwarf_want *wants, size_t n, uns
 	}
 	if (elf) {
 		has_alternate = ppa_module_file_alternate(has_debug ? debug : own, alternate) == 0;
-		err = ppa_dwarf_resolve(elf, has_alternate ? &alternate->elf : NULL, wants, n, &f->pool, flags);
+		err = ppa_dwarf_resolve_again(elf, has_alternate ? &alternate->elf : NULL, wants, n, &f->pool, &f->kept,
+					      flags);
 	}
 	if (has_alternate)
 		ppa_module_file_close(alternate);
@@ -226,7 +230,7 @@ static struct ppa_dwarf_want *make_wants(uint64_t *asked, size_t *n)
 static void answer(struct file *f, uint64_t *asked, size_t n)
 {
 	struct ppa_dwarf_want *wants = make_wants(asked, &n);
-	size_t before = f->pool.bytes;
+	size_t before = f->pool.bytes + ppa_dwarf_kept_bytes(&f->kept);
 	unsigned flags = 0;
 	int err = wants ? read_file(f, wants, n, &flags) : -ENOMEM;
 
@@ -234,7 +238,7 @@ static void answer(struct file *f, uint64_t *asked, size_t n)
 	for (size_t i = 0; i < n && !err; i++)
 		if (!enter_locked(f, &wants[i]))
 			flags |= PPA_DWARF_NO_MEMORY;
-	state.bytes += f->pool.bytes - before;
+	state.bytes += f->pool.bytes + ppa_dwarf_kept_bytes(&f->kept) - before;
 	if (err == -ENOMEM || flags & PPA_DWARF_NO_MEMORY || state.bytes > state.limit)
 		state.is_full = true;
 	if (err && err != -ENOMEM)
