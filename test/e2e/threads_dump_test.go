@@ -68,7 +68,14 @@ func TestDumpNamesEverySleeper(t *testing.T) {
 			if !main {
 				t.Error("the main thread is missing")
 			}
-			if len(all)+note.ours != len(threads) {
+			// The thread that reads lines is born when the dump's first names are looked up, after it was counted.
+			late := 0
+			for _, name := range threads {
+				if name == "pprof-lines" {
+					late++
+				}
+			}
+			if n := len(all) + note.ours; n > len(threads) || n < len(threads)-late {
 				t.Errorf("%d threads and %d of the agent's; the kernel knows %d", len(all), note.ours, len(threads))
 			}
 			if bad > 0 || note.cut > 0 || note.unreadable > 0 {
