@@ -111,7 +111,7 @@ static void tell_records(const struct visitor *v)
 	const struct ppa_kind *kind;
 
 	for (size_t i = 0; (kind = ppa_kinds_at(i)); i++) {
-		char labels[64];
+		char labels[128]; /* a name has at most 63 letters, none of which needs an escape */
 		struct ppa_meter m = {
 			.name = "profile_records",
 			.labels = labels,

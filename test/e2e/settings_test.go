@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 var metricLine = regexp.MustCompile(`^(pprofagent_[a-z_]+)(\{[a-z]+="[^"\\]*"\})? ([0-9]+(\.[0-9]{9})?)$`)
@@ -89,6 +90,16 @@ func TestMetrics(t *testing.T) {
 	if d := after[`pprofagent_http_requests_total{code="4xx"}`] - before[`pprofagent_http_requests_total{code="4xx"}`]; d != 1 {
 		t.Errorf("%v errors counted", d)
 	}
+	// Profiles of the program's own, one of them with the longest name there is.
+	y := start(t, nil, victim("pools"))
+	y.awaitOutput("63 letters: new")
+	waitFor(t, time.Minute, "the program's own profiles", func() bool {
+		m := metrics(y)
+		_, counts := indexed(y)
+		longest, ok := m[`pprofagent_profile_records{profile="`+strings.Repeat("n", 63)+`"}`]
+		return ok && longest == 0 && counts["db.connections"] > 0 &&
+			m[`pprofagent_profile_records{profile="db.connections"}`] == float64(counts["db.connections"])
+	}, nil)
 	if promtool, err := exec.LookPath("promtool"); err == nil {
 		cmd := exec.Command(promtool, "check", "metrics")
 		cmd.Stdin = strings.NewReader(string(x.get("/metrics").body))
