@@ -3,7 +3,8 @@
 #
 # Promise: under test/torture/churn.c (threads that come and go without end and free each other's blocks, and forks
 # from beside them) with every 16 KiB sampled, and again with every block, a process neither crashes nor hangs while its heap
-# is asked for all the time, the agent's memory does not grow, and when all is freed nothing is in use.
+# is asked for all the time and every other profile as well, with CPU time at 1000 Hz, the agent's memory does not grow,
+# the CPU profiles account for all that was used, and when all is freed nothing is in use.
 #
 # TORTURE_SECONDS: how long (30). TORTURE_LOG: a file for the figures as well.
 . test/lib.sh
@@ -35,6 +36,39 @@ heap_all_along() {
 	disown "$!"
 }
 
+# And all the while for every other profile, with CPU time at 1000 Hz; $TMP/cpu.N are kept.
+the_rest_all_along() {
+	(
+		exec 9>&-
+		n=0
+		rm -f "$TMP"/cpu.*
+		while kill -0 "$PID" 2>/dev/null; do
+			fetch "/debug/pprof/profile?seconds=3&hz=1000" -f -o "$TMP/part.cpu" && mv "$TMP/part.cpu" "$TMP/cpu.$n" && n=$((n + 1))
+			for kind in 'goroutine?debug=2' mutex block threadcreate heap_age mmap 'wall?seconds=1'; do
+				fetch "/debug/pprof/$kind" -f -o "$TMP/part.other"
+			done
+		done
+	) >/dev/null 2>&1 &
+	STARTED+=("$!")
+	disown "$!"
+}
+
+# What $TMP/cpu.N account for against the process's CPU time in their comments, of at most 20 of them: nothing is lost that is
+# not counted. A window may begin and end within a tick of each of the threads there are.
+cpu_is_whole() {
+	local p
+	for p in $(find "$TMP" -name 'cpu.*' | sort -t. -k3 -n | head -20); do
+		go tool pprof -symbolize=none -unit=ms -top -nodecount=1 "$p" 2>/dev/null |
+			sed -nE 's/.*own CPU ([0-9.]+) ms of ([0-9.]+) ms.*/\1 \2/p; s/.*Total samples = ([0-9.]+)ms.*/\1/p' | tr '\n' ' '
+		echo
+	done | awk 'NF == 3 { n++; own += $1; process += $2; samples += $3 }
+		END {
+			off = process ? samples / (process - own) - 1 : -1
+			printf "%d profiles at 1000 Hz: %d ms in samples, %d ms of CPU without the agent: %+.2f %%\n", n, samples, process - own, 100 * off
+			exit !(n >= 1 && off < 0.05 && off > -0.05)
+		}'
+}
+
 # The largest of the last third of the lines against the largest of the second third.
 memory_is_flat() {
 	awk '{ m[NR] = $1 }
@@ -59,6 +93,7 @@ storm() {
 	start nice -n 5 "$CHURN" "$2" 3 20
 	[ -n "$ADDR" ] || fail "the agent told no address: $(cat "$TMP/err")"
 	heap_all_along
+	the_rest_all_along
 	open_gate
 	for ((i = 0; i < $2 * 10 + 300; i++)); do
 		grep -q '^done' "$TMP/out" && break
@@ -82,6 +117,8 @@ storm() {
 	awk '$1 + 0 > 1000 { n++ } END { exit n < 1 }' "$TMP/top" || fail "rate $1: nothing of the storm in the profile: $(head -20 "$TMP/top")"
 	objects inuse_objects >"$TMP/top"
 	[ ! -s "$TMP/top" ] || fail "rate $1: all was freed and yet there are $(head -5 "$TMP/top")"
+	cpu_is_whole >"$TMP/whole" || fail "rate $1: CPU time is missing: $(cat "$TMP/whole")"
+	note <"$TMP/whole"
 	memory_is_flat >"$TMP/flat"
 	i=$?
 	note <"$TMP/flat"
