@@ -9,6 +9,9 @@
  * instructions; there, too, a word on the stack that is a return address into known text, whose call, if it is a direct
  * one inside the same text, goes to just before the pc; and the frame pointer's chain.
  *
+ * Functions whose start is not known either (V8's builtins, in a program that has tables for the rest) mostly keep frame
+ * pointers: if one leads on, the search ends at it. Code of no file goes to generated.c.
+ *
  * Stacks are full of return addresses of calls long done, so among the words of the scan the nearest one is taken from
  * which the caller's own rules lead on, or whose call goes to the very function; only where there is none, the nearest of
  * all. The scan is as long as musl's largest frame (printf of floating point, 7.5 KiB), and a walk scans so much in all
