@@ -164,4 +164,5 @@ agree "$TMP/linked" "$TMP/linked.debug" addr2line
 libc=$(ldd /bin/true | awk '$1 == "libc.so.6" { print $3 }')
 id=$(readelf -n "$libc" | awk '/Build ID/ { print $3 }')
 debug=/usr/lib/debug/.build-id/${id:0:2}/${id:2}.debug
-[ ! -e "$debug" ] || agree "$libc" "$debug" ${LLVM:-addr2line}
+# addr2line takes the wrong file for too many of its functions (plural_eval, say, in dcigettext.c).
+[ ! -e "$debug" ] || [ -z "$LLVM" ] || agree "$libc" "$debug" llvm
