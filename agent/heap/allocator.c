@@ -140,8 +140,8 @@ static void resolve(void)
 	TAKE(pvalloc);
 	a.malloc_usable_size = no_usable_size;
 	TAKE(malloc_usable_size);
-	/* musl is small: what is that near to one of its functions is its own. */
-	a.nests = !gnu_get_libc_version && (uintptr_t)a.calloc - (uintptr_t)write + MUSL_BYTES < 2 * MUSL_BYTES;
+	/* musl is small: what is that near to one of its functions (one that we do not hook) is its own. */
+	a.nests = !gnu_get_libc_version && (uintptr_t)a.calloc - (uintptr_t)sysconf + MUSL_BYTES < 2 * MUSL_BYTES;
 	ppa_resolve_end(&r);
 	/* Word by word equal for all who race, and every word is valid at any moment. */
 	ppa_allocator = a;

@@ -12,7 +12,7 @@ ln -s "/usr/include/$(gcc -print-multiarch)/asm" "$TMP/kernel/asm"
 ln -s /usr/include/zlib.h /usr/include/zconf.h "$TMP/kernel"
 walker=()
 for f in unwind/*/*.c agent/base/{sys,vheap,stats}.c; do
-	case ${f##*/} in libunwind.c | demangle.c | debugdata.c | symbols.c | functions.c | bt_alloc.c | dwarf*.c | pool.c) ;; *) walker+=("$f") ;; esac
+	case ${f##*/} in libunwind.c | demangle.c | debugdata.c | symbols.c | functions.c | bt_alloc.c | dwarf*.c | lines.c | pool.c) ;; *) walker+=("$f") ;; esac
 done
 for options in "-O2" "-O0 -fno-omit-frame-pointer" "-O2 -Wl,--eh-frame-hdr"; do
 	# shellcheck disable=SC2086
