@@ -21,9 +21,10 @@ static const char *const whole[] = {
 /* Of linker names: the global operator new and new[] in all their forms; a class's own begins with _ZN. */
 static const char *const linker_prefixes[] = {"_Znw", "_Zna"};
 
-/* Rust mangles these with a hash, and calls the shims by names that changed over the years. */
-static const char *const prefixes[] = {"alloc::alloc::", "<alloc::alloc::Global", "__rustc::__rust_alloc",
-				       "__rustc::__rust_realloc", "__rustc::__rdl_"};
+/* The C++ library's covers of operator new, mostly inlined. Rust mangles its own with a hash, and calls the shims by names that changed over the years. */
+static const char *const prefixes[] = {
+	"std::__new_allocator<", "__gnu_cxx::new_allocator<", "std::allocator_traits<",	 "alloc::alloc::",
+	"<alloc::alloc::Global", "__rustc::__rust_alloc",     "__rustc::__rust_realloc", "__rustc::__rdl_"};
 
 static bool begins(const char *text, const char *const *list, size_t n)
 {

@@ -49,6 +49,7 @@ void ppa_picture_frames(struct ppa_picture *p, const struct ppa_module_table *t,
 	bool is_cutting = flags & PPA_FRAMES_CUT;
 	size_t kept = 0;
 
+	p->cuts_allocators |= is_cutting;
 	for (size_t i = 0; i < npcs; i++) {
 		const struct ppa_memo *m;
 

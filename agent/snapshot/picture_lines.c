@@ -13,6 +13,7 @@
 
 #include "agent/base/sys.h"
 #include "agent/base/vheap.h"
+#include "agent/snapshot/allocators.h"
 #include "agent/snapshot/collect.h"
 #include "agent/snapshot/picture_parts.h"
 #include "unwind/name/lines.h"
@@ -66,16 +67,27 @@ static bool add_line(struct ppa_picture *p, uint32_t function, uint32_t number)
 	return line != NULL;
 }
 
+/* Where stacks end at who called the allocator, its covers that were inlined there go as well. */
+static bool is_cut(struct ppa_picture *p, const struct ppa_line_frame *f)
+{
+	if (!p->cuts_allocators || !f->function)
+		return false;
+	ppa_symbols_demangle(f->function, p->name, sizeof(p->name));
+	return ppa_allocators_have(f->function, *p->name ? p->name : f->function);
+}
+
 static void found(void *arg, size_t i, const struct ppa_line_frame *frames, uint32_t n)
 {
 	struct filling *f = arg;
 	struct ppa_picture *p = f->p;
 	struct ppa_location *loc = (struct ppa_location *)p->locations.items + f->indices[i];
-	uint32_t first = (uint32_t)p->lines.n, owner;
+	uint32_t first = (uint32_t)p->lines.n, owner, k = 0;
 	struct ppa_mapping *map;
 
 	owner = ((const struct ppa_line *)p->lines.items)[loc->first_line].function;
-	for (uint32_t k = 0; k < n && !p->err; k++) {
+	while (k + 1 < n && is_cut(p, &frames[k]))
+		k++;
+	for (; k < n && !p->err; k++) {
 		bool is_owner = k + 1 == n;
 
 		if (!is_owner && !frames[k].function)

@@ -75,6 +75,7 @@ struct ppa_picture {
 	void (*on_free)(void);
 	struct ppa_gap gaps[PPA_PICTURE_GAPS]; /* the first so many modules */
 	bool is_jit_fresh;		       /* what is generated has been asked for already */
+	bool cuts_allocators;		       /* its stacks end at who called the allocator */
 	int err;
 	char name[PPA_PICTURE_NAME_BYTES]; /* scratch: server stacks are small */
 };

@@ -15,6 +15,7 @@ import (
 const (
 	signalsBlocked = "[signals blocked]"
 	threadExit     = "[thread exit]"
+	notCovered     = "[not sampled]"
 )
 
 // stack is a sample's function names, leaf first, inlined ones included.
