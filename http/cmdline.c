@@ -15,7 +15,7 @@ enum { STEP_BYTES = 4096, CMDLINE_MAX = 4 << 20 };
 static int read_cmdline(struct ppa_sink *out)
 {
 	char *step = ppa_vheap_malloc(STEP_BYTES);
-	int fd = ppa_sys_open_read("/proc/self/cmdline");
+	int fd = ppa_sys_open_read("/proc/thread-self/cmdline");
 	long n = step ? fd : -ENOMEM;
 
 	while (n >= 0 && out->len < CMDLINE_MAX) {

@@ -77,7 +77,8 @@ long ppa_sys_read_memory(void *dst, uintptr_t src, size_t len)
 		return -EFAULT;
 	if (atomic_load_explicit(&no_vm_readv, memory_order_relaxed))
 		return read_probed(dst, src, len);
-	n = ppa_arch_syscall(SYS_process_vm_readv, ppa_sys_getpid(), (long)&local, 1, (long)&remote, 1, 0);
+	/* By thread: once the main one has left by pthread_exit, the process's number stands for nobody who has memory. */
+	n = ppa_arch_syscall(SYS_process_vm_readv, ppa_sys_gettid(), (long)&local, 1, (long)&remote, 1, 0);
 	if (n == -ENOSYS || n == -EPERM) {
 		atomic_store_explicit(&no_vm_readv, true, memory_order_relaxed);
 		return read_probed(dst, src, len);

@@ -39,7 +39,7 @@ int ppa_look_open(struct ppa_look_files *f)
 	if (f->task < 0)
 		return f->task;
 	if (!ppa_sys_reads_safely()) {
-		f->mem = ppa_sys_open_read("/proc/self/mem");
+		f->mem = ppa_sys_open_read("/proc/thread-self/mem");
 		if (f->mem < 0) {
 			ppa_look_close(f);
 			return -EPERM;

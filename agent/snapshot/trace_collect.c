@@ -89,7 +89,7 @@ static uint64_t heap_bytes(void)
 /* The second number of statm, in pages; UINT64_MAX without /proc. */
 static uint64_t rss_bytes(void)
 {
-	int fd = ppa_sys_open_read("/proc/self/statm");
+	int fd = ppa_sys_open_read("/proc/thread-self/statm");
 	char text[128];
 	long n = fd < 0 ? fd : ppa_sys_pread(fd, text, sizeof(text), 0), i = 0;
 	uint64_t pages = 0;

@@ -189,7 +189,7 @@ static struct table *table_new(struct ppa_module_scan *s, const struct table *ol
  * into. */
 static void read_auxv(void)
 {
-	int fd = ppa_sys_open_read("/proc/self/auxv");
+	int fd = ppa_sys_open_read("/proc/thread-self/auxv");
 	unsigned long (*get)(unsigned long);
 	Elf64_auxv_t auxv[MAX_AUXV];
 	long n;

@@ -166,7 +166,7 @@ int ppa_module_file_open(const struct ppa_module *m, struct ppa_module_file *o)
 
 	if (!err || err == -ENOMEM)
 		return err;
-	other = m->is_main ? open_file_of(m, "/proc/self/exe", o) : -ENOENT;
+	other = m->is_main ? open_file_of(m, "/proc/thread-self/exe", o) : -ENOENT;
 	if (other)
 		other = open_map_file(m, o);
 	/* What is wrong with the path is of more interest than that there is no other way. */

@@ -385,7 +385,7 @@ bool ppa_guess_is_after_call(struct ppa_walk *w, uintptr_t ret, uintptr_t *targe
 void ppa_guess_init(void)
 {
 	uintptr_t auxv[AUXV_BYTES_MAX / WORD];
-	int fd = ppa_sys_open_read("/proc/self/auxv");
+	int fd = ppa_sys_open_read("/proc/thread-self/auxv");
 	long n;
 
 	if (fd < 0)
