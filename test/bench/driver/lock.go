@@ -34,7 +34,7 @@ func lockWorkloads() []*workload {
 			bars: func(r *results) []bar { return []bar{r.bar(vIdle, 1.05)} }},
 		{name: "pgbench", what: "CPU time of PostgreSQL a SELECT of pgbench, 4 clients", unit: "us", scale: 1e6, rounds: 15, suits: forPrograms,
 			missing: lacksPostgres(), run: runPostgres, bars: programBar},
-		{name: "pythreads", what: "4 Python threads and 2 queues", unit: "ms", scale: 1e3, rounds: 15, suits: forPrograms,
-			missing: lacks("/usr/bin/python3"), run: gated(anyCPU, 1, pythonThreads, "/usr/bin/python3", "-"), bars: programBar},
+		{name: "pythreads", what: "4 Python threads and 2 queues", unit: "ms", scale: 1e3, rounds: 31, suits: forPrograms,
+			missing: lacks("/usr/bin/python3"), run: gated(oneCPU, 1, pythonThreads, "/usr/bin/python3", "-"), bars: programBar},
 	}
 }
