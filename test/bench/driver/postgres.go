@@ -134,14 +134,14 @@ func runPostgres(v *variant) (sample, error) {
 
 // Threads that hand things to each other: every put and get is a lock and a condition, every switch the interpreter's.
 const pythonThreads = `import threading, queue
-todo, done = queue.Queue(50), queue.Queue()
+work, done = queue.Queue(50), queue.Queue()
 def worker():
-    while (n := todo.get()) is not None:
+    while (n := work.get()) is not None:
         done.put(sum(i * i for i in range(n)))
 threads = [threading.Thread(target=worker) for _ in range(4)]
 for t in threads: t.start()
-for i in range(30000): todo.put(i % 100)
-for t in threads: todo.put(None)
+for i in range(30000): work.put(i % 100)
+for t in threads: work.put(None)
 for t in threads: t.join()
 print(sum(done.get() for _ in range(30000)))
 `
