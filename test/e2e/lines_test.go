@@ -5,6 +5,7 @@
 package e2e
 
 import (
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -60,15 +61,26 @@ func linesProfile(t *testing.T, x *target, path string) *profile.Profile {
 	}
 }
 
-func TestLinesOfASavedProfile(t *testing.T) {
+// linesProgram compiles the source above.
+func linesProgram(t *testing.T, flags ...string) (source, binary string) {
+	t.Helper()
 	dir := t.TempDir()
-	source, binary, saved := filepath.Join(dir, "lines.cc"), filepath.Join(dir, "lines"), filepath.Join(dir, "cpu.pb.gz")
+	source, binary = filepath.Join(dir, "lines.cc"), filepath.Join(dir, "lines")
 	if err := os.WriteFile(source, []byte(linesSource), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command(need(t, "g++"), "-O2", "-g", "-o", binary, source).CombinedOutput(); err != nil {
+	cmd := exec.Command(need(t, "g++"), append(flags, "-O2", "-o", binary, source)...)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("g++: %v\n%s", err, out)
 	}
+	return source, binary
+}
+
+func TestLinesOfASavedProfile(t *testing.T) {
+	source, binary := linesProgram(t, "-g")
+	dir := t.TempDir()
+	saved := filepath.Join(dir, "cpu.pb.gz")
 	p := linesProfile(t, start(t, nil, binary), saved)
 	var inlined, whole bool
 	for _, l := range p.Location {
@@ -105,5 +117,88 @@ func TestLinesOfASavedProfile(t *testing.T) {
 	}
 	if away := mustPprof(t, "-top", "-lines", saved); away != here {
 		t.Errorf("without the binary it is another profile:\n%s\nwith it:\n%s", away, here)
+	}
+}
+
+// What the tool shows comes with the profile, whatever is asked of it. (TestGoToolSymbolizesRemotely shows that it would ask, and be
+// seen to, if names were missing.)
+func TestNobodyAsksForSymbols(t *testing.T) {
+	_, binary := linesProgram(t, "-g")
+	x := start(t, nil, binary)
+	linesProfile(t, x, filepath.Join(t.TempDir(), "cpu.pb.gz"))
+	px := newProxy(t, x.addr, nil)
+	address := px.URL + "/debug/pprof/profile?seconds=1&hz=500"
+	for _, c := range []struct {
+		sees   string
+		option []string
+	}{
+		{"scramble (inline)", []string{"-top"}},
+		{"x = scramble(x);", []string{"-list=^work$"}},
+		{"lines.cc:", []string{"-top", "-lines"}},
+		{"flat%", []string{"-peek=^work$"}},
+	} {
+		want(t, strings.Join(c.option, " "), mustPprof(t, append(c.option, address)...), c.sees)
+	}
+	want(t, "-top of the heap", mustPprof(t, "-top", px.URL+"/debug/pprof/heap"), "flat%")
+	transcript{t, io.Discard}.page(address, "work")
+	if posts, gets := px.seen("POST"), px.seen("GET"); len(posts) != 0 || len(gets) != 6 {
+		t.Errorf("asked by POST: %q, by GET: %q", posts, gets)
+	}
+}
+
+// hotLocations are those of the program's own code, by address.
+func hotLocations(t *testing.T, p *profile.Profile, binary string) []*profile.Location {
+	t.Helper()
+	var locations []*profile.Location
+	for _, l := range p.Location {
+		if l.Mapping != nil && l.Mapping.File == binary {
+			locations = append(locations, l)
+		}
+	}
+	if len(locations) == 0 {
+		t.Fatalf("nothing of %s: %v", binary, p)
+	}
+	return locations
+}
+
+func TestSymbolsCanBeLess(t *testing.T) {
+	_, binary := linesProgram(t, "-g")
+	for _, level := range []string{"none", "names"} {
+		x := start(t, []string{"PPROF_SYMBOLS=" + level}, binary)
+		// The strict reader wants names.
+		p, err := profile.ParseData(x.get("/debug/pprof/profile?seconds=1&hz=500").body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m := p.Mapping[0]; m.HasFunctions != (level == "names") || m.HasFilenames || m.HasLineNumbers || m.HasInlineFrames {
+			t.Errorf("%s: the mapping promises otherwise: %+v", level, m)
+		}
+		for _, l := range hotLocations(t, p, binary) {
+			f := l.Line[0].Function
+			isName := regexp.MustCompile(`^lines\+0x[0-9a-f]+$`).MatchString(f.Name)
+			if len(l.Line) != 1 || l.Line[0].Line != 0 || f.Filename != "" || f.StartLine != 0 || isName != (level == "none") {
+				t.Errorf("%s: %#x is %+v of %+v", level, l.Address, l.Line, f)
+			}
+		}
+	}
+}
+
+// Functions of split units are in files that we do not read: their names are the symbol table's, and no line is guessed.
+func TestSplitDebugInformationGivesNames(t *testing.T) {
+	_, binary := linesProgram(t, "-g", "-gsplit-dwarf")
+	p := linesProfile(t, start(t, nil, binary), filepath.Join(t.TempDir(), "cpu.pb.gz"))
+	if comments := strings.Join(p.Comments, "\n"); !strings.Contains(comments, "in .dwo files") {
+		t.Errorf("the limit is not told: %q", comments)
+	}
+	named := false
+	for _, l := range hotLocations(t, p, binary) {
+		f := l.Line[0].Function
+		named = named || f.Name == "work" && f.SystemName == "_Z4workm"
+		if len(l.Line) != 1 || l.Line[0].Line != 0 || f.Filename != "" {
+			t.Errorf("%#x is %+v of %+v", l.Address, l.Line, f)
+		}
+	}
+	if !named {
+		t.Errorf("work is not named: %v", p)
 	}
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See vheap.h. Not thread safe, as no test that uses it has threads. */
+ * See vheap.h. Threads may use it; only which of them a budget hits is chance. */
 #include "test/fakes/vheap.h"
 
 #include <errno.h>
@@ -10,8 +10,8 @@
 
 #include "agent/base/vheap.h"
 
-long fake_vheap_live;
-long fake_vheap_budget = -1;
+_Atomic long fake_vheap_live;
+_Atomic long fake_vheap_budget = -1;
 
 static bool is_refused(void)
 {

@@ -6,9 +6,9 @@
 #define PPA_TEST_FAKES_VHEAP_H
 
 /* Blocks handed out and not yet freed. */
-extern long fake_vheap_live;
+extern _Atomic long fake_vheap_live;
 
 /* How many more allocations succeed; all that follow fail. Negative: no limit. */
-extern long fake_vheap_budget;
+extern _Atomic long fake_vheap_budget;
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// link: unwind/name/dwarf.c unwind/name/dwarf_data.c unwind/name/dwarf_form.c unwind/name/dwarf_functions.c unwind/name/dwarf_lines.c unwind/name/dwarf_unit.c unwind/name/pool.c unwind/name/elf_file.c agent/base/sys.c test/fakes/vheap.c @zlib
+// link: unwind/name/dwarf.c unwind/name/dwarf_data.c unwind/name/dwarf_form.c unwind/name/dwarf_functions.c unwind/name/dwarf_index.c unwind/name/dwarf_lines.c unwind/name/dwarf_unit.c unwind/name/pool.c unwind/name/elf_file.c agent/base/sys.c test/fakes/vheap.c @zlib
 /* Promise: no bytes make the reader of debug information fault, leak or go on without end, as a whole file or as the
- * sections of one, also when the file is cut or rewritten while it is read; what it finds are whole texts in sane numbers.
+ * sections of one, also when the file is cut or rewritten while it is read, and when it is asked again with what it kept; what it
+ * finds are whole texts in sane numbers.
  *
  * Input: kind (even: a whole ELF file, odd: sections; 4: with memory that runs out), trouble (after so many reads the file
  * changes: 0 never), the first address and the step to the next of 16, both 32 bits; then the file, or for each section
@@ -21,7 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static const char names[] = "\0" SECTION(".debug_info") SECTION(".debug_abbrev") SECTION(".debug_line")
 	SECTION(".debug_str") SECTION(".debug_line_str") SECTION(".debug_ranges") SECTION(".debug_rnglists")
 		SECTION(".debug_addr") SECTION(".debug_str_offsets");
-enum { NSECTIONS = 9, NWANTS = 16, HEAD = 10, POOL_BYTES = 1 << 20, SMALL_POOL = 2 << 10 };
+enum { NSECTIONS = 9, NWANTS = 16, NROUNDS = 4, HEAD = 10, POOL_BYTES = 1 << 20, SMALL_POOL = 2 << 10 };
 
 static struct {
 	const uint8_t *bytes;
@@ -43,26 +44,35 @@ static int read_changing(const struct ppa_elf_source *s, void *dst, size_t len, 
 	return 0;
 }
 
+static size_t length_of(const struct ppa_dwarf_want *w)
+{
+	size_t length = 0;
+
+	for (uint32_t k = 0; k < w->nframes; k++)
+		length += strlen(w->frames[k].file) + (w->frames[k].function ? strlen(w->frames[k].function) : 0);
+	return length;
+}
+
 static void resolve(const struct ppa_elf_file *f, uint32_t pc, uint32_t step, bool is_short)
 {
 	struct ppa_dwarf_want wants[NWANTS];
 	struct ppa_pool pool = {.max_bytes = is_short ? SMALL_POOL : POOL_BYTES};
+	struct ppa_dwarf_kept kept = {.size = {0}};
 	unsigned flags;
 	size_t length = 0;
 
-	memset(wants, 0, sizeof(wants));
-	for (uint64_t i = 0; i < NWANTS; i++)
-		wants[i].pc = pc + i * (step % 4096);
-	if (ppa_dwarf_resolve(f, f, wants, NWANTS, &pool, &flags) == 0) {
+	for (uint64_t round = 0; round < NROUNDS; round++) {
+		memset(wants, 0, sizeof(wants));
+		for (uint64_t i = 0; i < NWANTS; i++)
+			wants[i].pc = pc + (i + (round & 1) * NWANTS) * (step % 4096);
+		if (ppa_dwarf_resolve_again(f, f, wants, NWANTS, &pool, &kept, &flags))
+			continue;
 		for (size_t i = 0; i < NWANTS; i++)
-			for (uint32_t k = 0; k < wants[i].nframes; k++) {
-				const struct ppa_line_frame *frame = &wants[i].frames[k];
-
-				length += strlen(frame->file) + (frame->function ? strlen(frame->function) : 0);
-			}
+			length += length_of(&wants[i]);
 	}
 	if (pool.bytes > pool.max_bytes || length == SIZE_MAX)
 		abort();
+	ppa_dwarf_kept_free(&kept);
 	ppa_pool_free(&pool);
 }
 

@@ -58,7 +58,9 @@ void ppa_modules_mark(void)
 
 struct ppa_epochs ppa_modules_epochs(void)
 {
-	return (struct ppa_epochs){1, f.flags & CACHED ? f.epoch : 0};
+	uint64_t rest = f.flags & CACHED ? f.epoch : 0;
+
+	return (struct ppa_epochs){.stays = 1, .rest = rest, .loader = rest};
 }
 
 bool ppa_modules_is_text(uintptr_t pc)

@@ -408,7 +408,7 @@ static void readers_and_refreshes_do_not_meet(void **state)
 	assert_true(found[0] > 0 && found[1] > 0);
 }
 
-static int child(void)
+static int child(const struct ppa_module_table *parents)
 {
 	const struct ppa_module_table *t;
 	struct ppa_code code;
@@ -416,9 +416,16 @@ static int child(void)
 
 	ppa_vheap_reset();
 	ppa_modules_reset();
-	if (ppa_modules_epochs().rest || !find((void *)&child, &code) || !code.stays)
+	/* What was true at the fork is true, and not looked at again. */
+	if (!ppa_modules_epochs().rest || !find((void *)&child, &code) || !code.stays || ppa_modules_refresh(false))
 		return 1;
-	ppa_modules_unload_end(); /* of a dlclose that the parent was in */
+	t = ppa_modules_hold();
+	if (t != parents)
+		return 5;
+	ppa_modules_release(t);
+	ppa_modules_unload_end(); /* of a dlclose that this thread was in */
+	if (ppa_modules_epochs().rest)
+		return 6;
 	h = dlopen(LIBRARY, RTLD_NOW);
 	if (ppa_modules_refresh(false) || !ppa_modules_epochs().rest)
 		return 2;
@@ -440,22 +447,50 @@ static void the_child_works_on(void **state)
 
 	(void)state;
 	if (!pid)
-		_exit(child());
+		_exit(child(held));
 	ppa_modules_read_end(token);
 	ppa_modules_release(held);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
 }
 
+static void a_dlclose_elsewhere_is_not_trusted(void **state)
+{
+	int status;
+	pid_t pid;
+
+	(void)state;
+	ppa_modules_unload_begin();
+	pid = fork();
+	if (!pid) {
+		ppa_vheap_reset();
+		ppa_modules_reset();
+		if (ppa_modules_epochs().rest)
+			_exit(1);
+		_exit(ppa_modules_refresh(false) || !ppa_modules_epochs().rest ? 2 : 0);
+	}
+	ppa_modules_unload_end();
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(ppa_modules_refresh(false), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_program_and_its_libraries), cmocka_unit_test(agrees_with_the_loader),
-		cmocka_unit_test(nothing_new_is_the_same_table), cmocka_unit_test(loaded_and_unloaded),
-		cmocka_unit_test(distrust_while_unloading),	 cmocka_unit_test(unloading_waits_for_walks_a_while),
-		cmocka_unit_test(foreign_code_is_no_module),	 cmocka_unit_test(the_loaders_list_will_do),
-		cmocka_unit_test(old_tables_are_freed),		 cmocka_unit_test(readers_and_refreshes_do_not_meet),
-		cmocka_unit_test(former_tables_are_kept),	 cmocka_unit_test(the_child_works_on),
+		cmocka_unit_test(the_program_and_its_libraries),
+		cmocka_unit_test(agrees_with_the_loader),
+		cmocka_unit_test(nothing_new_is_the_same_table),
+		cmocka_unit_test(loaded_and_unloaded),
+		cmocka_unit_test(distrust_while_unloading),
+		cmocka_unit_test(unloading_waits_for_walks_a_while),
+		cmocka_unit_test(foreign_code_is_no_module),
+		cmocka_unit_test(the_loaders_list_will_do),
+		cmocka_unit_test(old_tables_are_freed),
+		cmocka_unit_test(readers_and_refreshes_do_not_meet),
+		cmocka_unit_test(former_tables_are_kept),
+		cmocka_unit_test(the_child_works_on),
+		cmocka_unit_test(a_dlclose_elsewhere_is_not_trusted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

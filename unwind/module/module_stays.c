@@ -87,28 +87,28 @@ static struct ppa_module_node *find_named(struct ppa_module_node *const *nodes, 
 }
 
 static void follow(struct ppa_module_node *const *nodes, char (*names)[NAME_BYTES], size_t nnodes,
-		   struct ppa_module_node **todo, size_t ntodo)
+		   struct ppa_module_node **pending, size_t npending)
 {
 	char name[NAME_BYTES];
 
-	while (ntodo) {
-		struct ppa_module_node *n = todo[--ntodo], *needed;
+	while (npending) {
+		struct ppa_module_node *n = pending[--npending], *needed;
 
 		for (size_t nth = 0; nth < MAX_TAGS && dynamic_string(n, DT_NEEDED, nth, name); nth++) {
 			needed = find_named(nodes, names, nnodes, name);
 			if (!needed || needed->m.at_startup)
 				continue;
 			needed->m.at_startup = true;
-			todo[ntodo++] = needed; /* each node once: nnodes places suffice */
+			pending[npending++] = needed; /* each node once: nnodes places suffice */
 		}
 	}
 }
 
 void ppa_module_decide_stays(struct ppa_module_node *const *nodes, size_t nnodes, const uintptr_t *roots, size_t nroots)
 {
-	struct ppa_module_node **todo = ppa_vheap_calloc(nnodes, sizeof(struct ppa_module_node *));
+	struct ppa_module_node **pending = ppa_vheap_calloc(nnodes, sizeof(struct ppa_module_node *));
 	char(*names)[NAME_BYTES] = ppa_vheap_calloc(nnodes, sizeof(*names));
-	size_t ntodo = 0;
+	size_t npending = 0;
 
 	for (size_t i = 0; i < nnodes; i++) {
 		struct ppa_module *m = &nodes[i]->m;
@@ -118,11 +118,11 @@ void ppa_module_decide_stays(struct ppa_module_node *const *nodes, size_t nnodes
 			m->at_startup |= roots[k] >= m->lo && roots[k] < m->hi;
 		if (names)
 			name_of(nodes[i], names[i]);
-		if (todo && m->at_startup)
-			todo[ntodo++] = nodes[i];
+		if (pending && m->at_startup)
+			pending[npending++] = nodes[i];
 	}
-	if (todo && names)
-		follow(nodes, names, nnodes, todo, ntodo);
-	ppa_vheap_free(todo);
+	if (pending && names)
+		follow(nodes, names, nnodes, pending, npending);
+	ppa_vheap_free(pending);
 	ppa_vheap_free(names);
 }

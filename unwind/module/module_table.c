@@ -6,13 +6,15 @@
  * nobody holds it and no walk can be using it (modules.c). Nobody ever waits for that: what is still in use waits for
  * the next refresh. Modules are shared between tables and counted.
  *
- * In a fork child the parent's tables stay readable and are never freed: their heap was forgotten. */
+ * In a fork child the parent's tables stay readable and are never freed: their heap was forgotten. The current one goes
+ * on being true as far as it was at the fork. */
 #define _GNU_SOURCE /* RTLD_DEFAULT */
 #include "unwind/module/module_table.h"
 
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,6 +51,7 @@ static struct {
 	bool (*wants_past)(void);
 	uint64_t next_serial;
 	uint32_t generation;		  /* grows at each fork */
+	_Atomic bool is_looking;	  /* a request was taken and is not answered */
 	uintptr_t main_phdr, loader_base; /* AT_PHDR, AT_BASE */
 } modules;
 
@@ -286,6 +289,8 @@ int ppa_modules_refresh(bool force)
 	old = modules.current;
 	if (!modules.main_phdr)
 		read_auxv();
+	/* release, twice: a child of a fork that finds the request taken finds this as well. */
+	atomic_store_explicit(&modules.is_looking, true, memory_order_release);
 	r = ppa_live_take_request();
 	if (force || r.marked || !r.is_settled || !modules.current)
 		err = refresh_locked();
@@ -295,6 +300,7 @@ int ppa_modules_refresh(bool force)
 		date(old, r.unload_seq);
 		ppa_live_settle(&r);
 	}
+	atomic_store_explicit(&modules.is_looking, false, memory_order_release);
 	reclaim();
 	ppa_unlock(&modules.lock);
 	return err;
@@ -380,4 +386,7 @@ void ppa_modules_reset(void)
 		ppa_live_swap(&modules.current->live); /* the fork may have come in the middle of publish */
 	}
 	ppa_live_reset();
+	/* Whoever was answering what was marked is not here. */
+	if (atomic_exchange_explicit(&modules.is_looking, false, memory_order_relaxed))
+		ppa_modules_mark();
 }

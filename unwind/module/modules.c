@@ -264,8 +264,11 @@ void ppa_live_settle(const struct ppa_live_request *r)
 void ppa_live_reset(void)
 {
 	for (unsigned i = 0; i < NSTRIPES; i++)
-		atomic_store_explicit(&live.stripe[i].readers, 0, memory_order_relaxed);
-	atomic_store_explicit(&live.unloading, 0, memory_order_relaxed);
-	atomic_fetch_add_explicit(&live.unload_seq, 1, memory_order_seq_cst);
-	ppa_modules_mark();
+		if (atomic_load_explicit(&live.stripe[i].readers, memory_order_relaxed))
+			atomic_store_explicit(&live.stripe[i].readers, 0, memory_order_relaxed);
+	/* A dlclose of another thread stays undone for ever, or half done: its end will not be told. */
+	if (atomic_exchange_explicit(&live.unloading, 0, memory_order_relaxed))
+		atomic_fetch_add_explicit(&live.unload_seq, 1, memory_order_seq_cst);
+	if (!settled())
+		ppa_modules_mark();
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One pass over the units of a file: which of them have an address that is asked for, by their first entries; then, for each
- * of these, the calls and the rows of its addresses, and from both the frames. Nothing of the file is kept.
+ * One pass over the units of a file: which of them have an address that is asked for, by their first entries, or later by the
+ * index of them; then, for each of these, the calls and the rows of its addresses, and from both the frames.
  *
  * Where two units claim an address, the one that has a function for it wins. Units whose first entry names no addresses are
  * not searched: those of link time optimisation's first pass, of type units and of partial ones have no code.
@@ -146,15 +146,15 @@ static void choose_set(struct work *w, const struct ppa_dwarf_unit *u)
 	}
 }
 
-static void read_unit(struct work *w, const struct ppa_dwarf_unit *u)
+static void read_unit(struct work *w, const struct ppa_dwarf_unit *u, struct ppa_dwarf_outline *outline)
 {
 	memset(w->memos, 0, sizeof(w->memos));
 	memset(w->paths, 0, sizeof(w->paths));
 	w->unit = u;
-	if (!ppa_dwarf_find_calls(&w->main, u, &w->set))
+	if (!ppa_dwarf_find_calls(&w->main, u, &w->set, outline))
 		w->flags |= PPA_DWARF_NO_MEMORY;
 	if (ppa_dwarf_line_head_read(&w->main, u, &w->head))
-		ppa_dwarf_find_rows(&w->main, &w->head, &w->set);
+		ppa_dwarf_find_rows(&w->main, &w->head, &w->set, outline);
 	for (size_t i = 0; i < w->set.n; i++)
 		if (w->set.list[i]->ncalls || !w->set.list[i]->nframes)
 			build_frames(w, w->set.list[i]);
@@ -163,9 +163,14 @@ static void read_unit(struct work *w, const struct ppa_dwarf_unit *u)
 
 static void read_units(struct work *w)
 {
+	struct ppa_dwarf_index *x = w->main.known;
+	uint8_t *is_marked = ppa_vheap_calloc(w->main.nplaces + 1, 1);
+	bool is_any = !is_marked || !x || !ppa_dwarf_index_mark(x, &w->main, w->wants, w->n, is_marked);
 	struct ppa_dwarf_unit u;
 
 	for (size_t i = 0; i < w->main.nplaces && ppa_dwarf_step(&w->main); i++) {
+		if (!is_any && !is_marked[i])
+			continue;
 		if (!ppa_dwarf_unit_read(&w->main, &w->main.places[i], &u))
 			continue;
 		choose_set(w, &u);
@@ -176,8 +181,19 @@ static void read_units(struct work *w)
 		if (u.is_split)
 			w->flags |= PPA_DWARF_SPLIT;
 		else
-			read_unit(w, &u);
+			read_unit(w, &u, x ? ppa_dwarf_index_outline(x, i) : NULL);
 	}
+	ppa_vheap_free(is_marked);
+}
+
+/* The index of a file, which without memory has none: it is a convenience. */
+static struct ppa_dwarf_index *index_of(struct ppa_dwarf_index **kept, uint64_t more_bytes)
+{
+	if (!*kept)
+		*kept = ppa_vheap_calloc(1, sizeof(**kept));
+	if (*kept)
+		ppa_dwarf_index_begin(*kept, more_bytes);
+	return *kept;
 }
 
 int ppa_dwarf_resolve_again(const struct ppa_elf_file *f, const struct ppa_elf_file *alt, struct ppa_dwarf_want *wants,
@@ -187,7 +203,8 @@ int ppa_dwarf_resolve_again(const struct ppa_elf_file *f, const struct ppa_elf_f
 	/* What is inflated and what is kept have one limit. */
 	struct ppa_dwarf_inflated main = {kept->bytes, kept->size};
 	struct ppa_dwarf_inflated other = {kept->bytes + PPA_DWARF_NSECTIONS, kept->size + PPA_DWARF_NSECTIONS};
-	uint64_t left = pool->max_bytes - pool->bytes, allowance = left / 4 * 3;
+	/* Of what is left, three quarters are for sections, an eighth for the index, and the rest for answers. */
+	uint64_t left = pool->max_bytes - pool->bytes, allowance = left / 4 * 3, reserved;
 	int err = w ? 0 : -ENOMEM;
 
 	*flags = 0;
@@ -200,15 +217,17 @@ int ppa_dwarf_resolve_again(const struct ppa_elf_file *f, const struct ppa_elf_f
 	w->pool = pool;
 	w->set.list = ppa_vheap_malloc(n * sizeof(*w->set.list));
 	w->is_in_set = ppa_vheap_calloc(n, 1);
-	err = w->set.list && w->is_in_set ? ppa_dwarf_file_open(&w->main, f, &allowance, &main) : -ENOMEM;
+	err = w->set.list && w->is_in_set
+		      ? ppa_dwarf_file_open(&w->main, f, &allowance, &main, index_of(&kept->index[0], left / 8))
+		      : -ENOMEM;
 	if (!err) {
 		/* Without it some names are missing, no more. */
-		if (alt && ppa_dwarf_file_open(&w->alt, alt, &allowance, &other) == 0)
+		if (alt && ppa_dwarf_file_open(&w->alt, alt, &allowance, &other, index_of(&kept->index[1], 0)) == 0)
 			w->main.alt = &w->alt;
-		left = left / 4 * 3 - allowance;
-		pool->max_bytes -= left;
+		reserved = left / 4 * 3 - allowance + (w->main.known ? left / 8 : 0);
+		pool->max_bytes -= reserved;
 		read_units(w);
-		pool->max_bytes += left;
+		pool->max_bytes += reserved;
 		*flags = w->flags;
 		if (w->main.alt)
 			ppa_dwarf_file_close(&w->alt);
@@ -236,16 +255,31 @@ int ppa_dwarf_resolve(const struct ppa_elf_file *f, const struct ppa_elf_file *a
 
 uint64_t ppa_dwarf_kept_bytes(const struct ppa_dwarf_kept *kept)
 {
-	uint64_t bytes = 0;
+	uint64_t bytes = ppa_dwarf_index_bytes(kept->index[0]) + ppa_dwarf_index_bytes(kept->index[1]);
 
 	for (size_t i = 0; i < PPA_DWARF_MAX_KEPT; i++)
 		bytes += kept->size[i];
 	return bytes;
 }
 
+void ppa_dwarf_kept_shed(struct ppa_dwarf_kept *kept, uint64_t bytes)
+{
+	uint64_t inflated = 0;
+
+	for (size_t i = 0; i < PPA_DWARF_MAX_KEPT; i++)
+		inflated += kept->size[i];
+	for (size_t i = 0; i < PPA_DWARF_MAX_KEPT && inflated > bytes; i++) {
+		ppa_vheap_free(kept->bytes[i]);
+		kept->bytes[i] = NULL;
+		kept->size[i] = 0;
+	}
+}
+
 void ppa_dwarf_kept_free(struct ppa_dwarf_kept *kept)
 {
 	for (size_t i = 0; i < PPA_DWARF_MAX_KEPT; i++)
 		ppa_vheap_free(kept->bytes[i]);
+	ppa_dwarf_index_free(kept->index[0]);
+	ppa_dwarf_index_free(kept->index[1]);
 	memset(kept, 0, sizeof(*kept));
 }

@@ -19,6 +19,7 @@
 struct ppa_elf_file;
 struct ppa_pool;
 struct ppa_dwarf_call;
+struct ppa_dwarf_index;
 
 /* One of the functions whose code is at an address. */
 struct ppa_line_frame {
@@ -28,10 +29,11 @@ struct ppa_line_frame {
 	uint32_t start_line;  /* of the function, 0 if unknown or in another file */
 };
 
-/* Inflated sections of a file and its alternate, kept from one call to the next: inflating is most of what a compressed debug
- * file costs. Zero is empty. In the private heap; ppa_dwarf_kept_free ends it. */
+/* What is kept of a file and its alternate from one call to the next: inflated sections, since inflating is most of what a
+ * compressed debug file costs, and where things are. Zero is empty. In the private heap; ppa_dwarf_kept_free ends it. */
 enum { PPA_DWARF_MAX_KEPT = 18 };
 struct ppa_dwarf_kept {
+	struct ppa_dwarf_index *index[2];
 	uint8_t *bytes[PPA_DWARF_MAX_KEPT];
 	uint64_t size[PPA_DWARF_MAX_KEPT];
 };
@@ -60,13 +62,15 @@ enum {
 int ppa_dwarf_resolve(const struct ppa_elf_file *f, const struct ppa_elf_file *alt, struct ppa_dwarf_want *wants,
 		      size_t n, struct ppa_pool *pool, unsigned *flags) PPA_CTX_SERVER;
 
-/* The same, with what was inflated in an earlier call for the same files. Context: server. */
+/* The same, with what an earlier call kept of the same files. Context: server. */
 int ppa_dwarf_resolve_again(const struct ppa_elf_file *f, const struct ppa_elf_file *alt, struct ppa_dwarf_want *wants,
 			    size_t n, struct ppa_pool *pool, struct ppa_dwarf_kept *kept,
 			    unsigned *flags) PPA_CTX_SERVER;
 
 /* Bytes that kept holds; free them. Context: server. */
 uint64_t ppa_dwarf_kept_bytes(const struct ppa_dwarf_kept *kept) PPA_CTX_SERVER;
+/* Free the inflated sections if they take more than so many bytes; the index stays. Context: server. */
+void ppa_dwarf_kept_shed(struct ppa_dwarf_kept *kept, uint64_t bytes) PPA_CTX_SERVER;
 void ppa_dwarf_kept_free(struct ppa_dwarf_kept *kept) PPA_CTX_SERVER;
 
 #endif

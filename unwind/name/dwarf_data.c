@@ -243,8 +243,10 @@ bool ppa_dwarf_fetch(struct ppa_dwarf_cursor *c, size_t n)
 		return fail(c);
 	if (!c->window)
 		c->window = ppa_vheap_malloc(c->window_cap);
-	/* Whole windows, although end may be nearer: the next thing read is often the one behind. */
-	len = c->sec->size - at < c->window_cap ? (size_t)(c->sec->size - at) : c->window_cap;
+	/* Whole windows, although end may be nearer: the next thing read is often the one behind. Who jumps may not stay. */
+	len = at - c->window_at <= c->window_len || c->window_cap < PPA_DWARF_FIRST_WINDOW ? c->window_cap
+											   : PPA_DWARF_FIRST_WINDOW;
+	len = c->sec->size - at < len ? (size_t)(c->sec->size - at) : len;
 	c->window_len = 0;
 	c->p = c->limit = c->window;
 	c->limit_at = at;
@@ -259,13 +261,13 @@ bool ppa_dwarf_fetch(struct ppa_dwarf_cursor *c, size_t n)
 	return true;
 }
 
-uint64_t ppa_dwarf_uint(struct ppa_dwarf_cursor *c, unsigned bytes)
+uint64_t ppa_dwarf_uint_slow(struct ppa_dwarf_cursor *c, unsigned bytes)
 {
 	uint64_t v = 0;
 
 	if ((size_t)(c->limit - c->p) < bytes && !ppa_dwarf_fetch(c, bytes))
 		return 0;
-	memcpy(&v, c->p, bytes); /* little endian; ppa_elf_open refuses other files */
+	memcpy(&v, c->p, bytes);
 	c->p += bytes;
 	return v;
 }
@@ -286,7 +288,7 @@ uint64_t ppa_dwarf_uleb_slow(struct ppa_dwarf_cursor *c)
 	return v;
 }
 
-int64_t ppa_dwarf_sleb(struct ppa_dwarf_cursor *c)
+int64_t ppa_dwarf_sleb_slow(struct ppa_dwarf_cursor *c)
 {
 	uint64_t v = 0, byte;
 	unsigned shift = 0;
@@ -304,11 +306,9 @@ int64_t ppa_dwarf_sleb(struct ppa_dwarf_cursor *c)
 	return (int64_t)v;
 }
 
-void ppa_dwarf_skip(struct ppa_dwarf_cursor *c, uint64_t bytes)
+void ppa_dwarf_skip_slow(struct ppa_dwarf_cursor *c, uint64_t bytes)
 {
-	if (ppa_likely(bytes <= (uint64_t)(c->limit - c->p)))
-		c->p += bytes;
-	else if (bytes > ppa_dwarf_left(c))
+	if (bytes > ppa_dwarf_left(c))
 		fail(c);
 	else
 		ppa_dwarf_seek(c, ppa_dwarf_tell(c) + bytes, c->end);

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "agent/base/attr.h"
 #include "unwind/name/elf_file.h"
@@ -29,7 +30,8 @@ enum ppa_dwarf_section_id {
 };
 
 enum {
-	PPA_DWARF_WINDOW = 32 << 10,	  /* of a cursor that reads on and on */
+	PPA_DWARF_WINDOW = 32 << 10,	  /* of a cursor that reads on and on, */
+	PPA_DWARF_FIRST_WINDOW = 4 << 10, /* and where it begins after a jump */
 	PPA_DWARF_SMALL_WINDOW = 1 << 10, /* of one that jumps */
 };
 
@@ -96,11 +98,11 @@ static inline uint64_t ppa_dwarf_left(const struct ppa_dwarf_cursor *c)
 	return c->failed ? 0 : c->end - ppa_dwarf_tell(c);
 }
 
-/* Numbers of this machine's byte order. Context: server. */
-uint64_t ppa_dwarf_uint(struct ppa_dwarf_cursor *c, unsigned bytes) PPA_CTX_SERVER;
+/* What the inline ones below leave: the end of a window, and long numbers. Context: server. */
+uint64_t ppa_dwarf_uint_slow(struct ppa_dwarf_cursor *c, unsigned bytes) PPA_CTX_SERVER;
 uint64_t ppa_dwarf_uleb_slow(struct ppa_dwarf_cursor *c) PPA_CTX_SERVER;
-int64_t ppa_dwarf_sleb(struct ppa_dwarf_cursor *c) PPA_CTX_SERVER;
-void ppa_dwarf_skip(struct ppa_dwarf_cursor *c, uint64_t bytes) PPA_CTX_SERVER;
+int64_t ppa_dwarf_sleb_slow(struct ppa_dwarf_cursor *c) PPA_CTX_SERVER;
+void ppa_dwarf_skip_slow(struct ppa_dwarf_cursor *c, uint64_t bytes) PPA_CTX_SERVER;
 
 /* Past the NUL. Context: server. */
 void ppa_dwarf_skip_string(struct ppa_dwarf_cursor *c) PPA_CTX_SERVER;
@@ -113,6 +115,33 @@ static inline uint64_t ppa_dwarf_u8(struct ppa_dwarf_cursor *c)
 	if (ppa_unlikely(c->p == c->limit) && !ppa_dwarf_fetch(c, 1))
 		return 0;
 	return *c->p++;
+}
+
+/* A number of 1 to 8 bytes, little endian (ppa_elf_open refuses other files). */
+static inline uint64_t ppa_dwarf_uint(struct ppa_dwarf_cursor *c, unsigned bytes)
+{
+	uint64_t v;
+
+	if (ppa_unlikely((size_t)(c->limit - c->p) < sizeof(v)))
+		return ppa_dwarf_uint_slow(c, bytes);
+	memcpy(&v, c->p, sizeof(v));
+	c->p += bytes;
+	return v & UINT64_MAX >> (64 - 8 * bytes);
+}
+
+static inline int64_t ppa_dwarf_sleb(struct ppa_dwarf_cursor *c)
+{
+	if (ppa_likely(c->p != c->limit && *c->p < 0x80))
+		return (int64_t)(*c->p++ ^ 0x40) - 0x40;
+	return ppa_dwarf_sleb_slow(c);
+}
+
+static inline void ppa_dwarf_skip(struct ppa_dwarf_cursor *c, uint64_t bytes)
+{
+	if (ppa_likely(bytes <= (uint64_t)(c->limit - c->p)))
+		c->p += bytes;
+	else
+		ppa_dwarf_skip_slow(c, bytes);
 }
 
 static inline uint64_t ppa_dwarf_uleb(struct ppa_dwarf_cursor *c)

@@ -25,6 +25,78 @@ static bool room(void **list, size_t n, size_t *cap, size_t bytes, size_t max)
 	return true;
 }
 
+/* How long a value of this form is, -1 if it says so itself. */
+static int length_of(const struct ppa_dwarf_shape *s, uint16_t form)
+{
+	switch (form) {
+	case DW_FORM_flag_present:
+	case DW_FORM_implicit_const:
+		return 0;
+	case DW_FORM_data1:
+	case DW_FORM_flag:
+	case DW_FORM_ref1:
+	case DW_FORM_strx1:
+	case DW_FORM_addrx1:
+		return 1;
+	case DW_FORM_data2:
+	case DW_FORM_ref2:
+	case DW_FORM_strx2:
+	case DW_FORM_addrx2:
+		return 2;
+	case DW_FORM_data4:
+	case DW_FORM_ref4:
+	case DW_FORM_strx4:
+	case DW_FORM_addrx4:
+		return 4;
+	case DW_FORM_data8:
+	case DW_FORM_ref8:
+	case DW_FORM_ref_sig8:
+		return 8;
+	case DW_FORM_addr:
+		return s->address_size;
+	case DW_FORM_strp:
+	case DW_FORM_line_strp:
+	case DW_FORM_sec_offset:
+	case DW_FORM_GNU_strp_alt:
+	case DW_FORM_GNU_ref_alt:
+		return s->offset_size;
+	default:
+		return -1;
+	}
+}
+
+/* What the walk of a tree asks an entry for: its code, and who called it. */
+static bool is_asked_for(uint16_t tag, uint16_t name)
+{
+	switch (name) {
+	case DW_AT_sibling:
+		return true;
+	case DW_AT_low_pc:
+	case DW_AT_high_pc:
+	case DW_AT_ranges:
+	case DW_AT_call_file:
+	case DW_AT_call_line:
+		return tag == DW_TAG_subprogram || tag == DW_TAG_inlined_subroutine;
+	default:
+		return false;
+	}
+}
+
+static void join_skipped(struct ppa_dwarf_abbrevs *a, const struct ppa_dwarf_abbrev *e)
+{
+	struct ppa_dwarf_attr *attr = a->attrs + e->first;
+
+	for (uint32_t i = e->nattrs; i-- > 0;) {
+		bool has_next = i + 1 < e->nattrs && attr[i + 1].nskipped < UINT16_MAX;
+		int length = length_of(&a->shape, attr[i].form);
+
+		if (length < 0 || is_asked_for(e->tag, attr[i].name))
+			continue;
+		attr[i].nskipped = (uint16_t)(1 + (has_next ? attr[i + 1].nskipped : 0));
+		attr[i].skipped_bytes = (uint32_t)length + (has_next ? attr[i + 1].skipped_bytes : 0);
+	}
+}
+
 static bool read_attrs(struct ppa_dwarf_abbrevs *a, struct ppa_dwarf_cursor *c, struct ppa_dwarf_abbrev *e)
 {
 	for (;;) {
@@ -33,21 +105,28 @@ static bool read_attrs(struct ppa_dwarf_abbrevs *a, struct ppa_dwarf_cursor *c, 
 
 		if (c->failed || form > UINT16_MAX)
 			return false;
-		if (!name && !form)
+		if (!name && !form) {
+			if (a->shape.offset_size)
+				join_skipped(a, e);
 			return true;
+		}
 		if (!room((void **)&a->attrs, a->nattrs, &a->attrs_cap, sizeof(*a->attrs), PPA_DWARF_MAX_ATTRS))
 			return false;
 		/* Names beyond 16 bits are nobody's that we know. */
-		a->attrs[a->nattrs++] =
-			(struct ppa_dwarf_attr){name > UINT16_MAX ? 0 : (uint16_t)name, (uint16_t)form, implicit};
+		a->attrs[a->nattrs++] = (struct ppa_dwarf_attr){
+			.name = name > UINT16_MAX ? 0 : (uint16_t)name, .form = (uint16_t)form, .implicit = implicit};
 		e->nattrs++;
 	}
 }
 
-bool ppa_dwarf_abbrevs_read(struct ppa_dwarf_abbrevs *a, struct ppa_dwarf_cursor *c, uint64_t offset, uint64_t only)
+bool ppa_dwarf_abbrevs_read(struct ppa_dwarf_abbrevs *a, struct ppa_dwarf_cursor *c, uint64_t offset,
+			    const struct ppa_dwarf_shape *shape, uint64_t only)
 {
-	memset(a, 0, sizeof(*a));
+	a->n = a->nattrs = 0;
+	a->shape = (struct ppa_dwarf_shape){0};
 	a->offset = offset;
+	if (shape)
+		a->shape = *shape;
 	ppa_dwarf_seek(c, offset, UINT64_MAX);
 	for (;;) {
 		struct ppa_dwarf_abbrev e = {.code = ppa_dwarf_uleb(c), .first = (uint32_t)a->nattrs};

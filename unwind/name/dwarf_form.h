@@ -13,8 +13,19 @@
 
 enum { PPA_DWARF_MAX_ABBREVS = 1 << 16, PPA_DWARF_MAX_ATTRS = 1 << 18 /* of one table; real ones have hundreds */ };
 
+/* How the values of a unit are written. */
+struct ppa_dwarf_shape {
+	uint8_t version;
+	uint8_t offset_size;  /* 4, or 8 in 64-bit DWARF */
+	uint8_t address_size; /* 8, or 4 */
+};
+
 struct ppa_dwarf_attr {
 	uint16_t name, form;
+	/* From here on so many attributes can be stepped over at once, and so many bytes: the walk of a tree asks for none of them,
+	 * and their lengths are known. */
+	uint16_t nskipped;
+	uint32_t skipped_bytes;
 	int64_t implicit; /* DW_FORM_implicit_const */
 };
 
@@ -27,27 +38,23 @@ struct ppa_dwarf_abbrev {
 
 /* One table, in the private heap. */
 struct ppa_dwarf_abbrevs {
-	uint64_t offset; /* in .debug_abbrev: what it is known by */
+	/* what it is known by: where in .debug_abbrev it lies, and whose it is, for the lengths depend on it */
+	uint64_t offset;
+	struct ppa_dwarf_shape shape;
 	struct ppa_dwarf_abbrev *list;
 	struct ppa_dwarf_attr *attrs;
 	size_t n, cap, nattrs, attrs_cap;
 };
 
-/* Read the table at offset; with only not 0, no more than the entry of that code. False on corrupt data or no memory; *a is
- * to be freed in any case. Context: server. */
+/* Read the table at offset for walks of units of this shape (NULL: for none); with only not 0, no more than the entry of that
+ * code. *a is zero or another table, whose memory is used again. False on corrupt data or no memory; *a is to be freed in
+ * any case. Context: server. */
 bool ppa_dwarf_abbrevs_read(struct ppa_dwarf_abbrevs *a, struct ppa_dwarf_cursor *c, uint64_t offset,
-			    uint64_t only) PPA_CTX_SERVER;
+			    const struct ppa_dwarf_shape *shape, uint64_t only) PPA_CTX_SERVER;
 void ppa_dwarf_abbrevs_free(struct ppa_dwarf_abbrevs *a) PPA_CTX_SERVER;
 
 /* NULL if there is none of that code. Context: server. */
 const struct ppa_dwarf_abbrev *ppa_dwarf_abbrev_find(const struct ppa_dwarf_abbrevs *a, uint64_t code) PPA_CTX_SERVER;
-
-/* How the values of a unit are written. */
-struct ppa_dwarf_shape {
-	uint8_t version;
-	uint8_t offset_size;  /* 4, or 8 in 64-bit DWARF */
-	uint8_t address_size; /* 8, or 4 */
-};
 
 enum ppa_dwarf_kind {
 	PPA_DWARF_NOTHING,   /* a block, or something nobody asks for */

@@ -7,7 +7,8 @@
  * the smaller range wins, as in binutils. Everything that cannot hold the code of an address is stepped over by its sibling
  * attribute where the producer wrote one.
  *
- * The tree is walked with a stack of our own, so that its depth costs nothing. */
+ * The tree is walked with a stack of our own, so that its depth costs nothing. The first walk of a unit notes where its
+ * functions are; later ones begin there. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,6 +38,7 @@ struct walk {
 	const struct ppa_dwarf_unit *u;
 	const struct ppa_dwarf_set *s;
 	const struct ppa_dwarf_abbrevs *table;
+	struct ppa_dwarf_outline *told; /* of each function; NULL: nobody */
 	struct entry e;
 	size_t depth;
 	bool is_cpp;
@@ -102,6 +104,11 @@ static void take_range(void *arg, uint64_t low, uint64_t high)
 {
 	struct walk *k = arg;
 
+	if (k->told && !k->e.is_inlined &&
+	    !ppa_dwarf_outline_function(k->told, low, high, k->e.offset - k->u->place->offset)) {
+		ppa_dwarf_outline_end_functions(k->told, false);
+		k->told = NULL;
+	}
 	for (size_t i = ppa_dwarf_first_at(k->s, low); i < k->s->n && k->s->list[i]->pc < high; i++)
 		take_call(k, k->s->list[i], high - low);
 }
@@ -126,6 +133,16 @@ static void take_attr(struct walk *k, uint16_t name, const struct ppa_dwarf_valu
 	}
 }
 
+/* Field by field, as this is done for every entry there is, and clearing them all at once is a slow instruction. */
+static void begin_entry(struct entry *e, uint64_t offset)
+{
+	e->offset = offset;
+	e->sibling = 0;
+	e->span.low.kind = e->span.high.kind = e->span.ranges.kind = PPA_DWARF_NOTHING;
+	e->call_file = e->call_line = 0;
+	e->is_inlined = e->is_hit = false;
+}
+
 /* Read the entry at the cursor; false at the end of a list of children. */
 static bool read_entry(struct walk *k)
 {
@@ -133,7 +150,7 @@ static bool read_entry(struct walk *k)
 	struct ppa_dwarf_value v;
 	uint64_t code;
 
-	k->e = (struct entry){.offset = ppa_dwarf_tell(c)};
+	begin_entry(&k->e, ppa_dwarf_tell(c));
 	code = ppa_dwarf_uleb(c);
 	if (!code)
 		return false;
@@ -142,9 +159,15 @@ static bool read_entry(struct walk *k)
 		ppa_dwarf_fail(c);
 		return false;
 	}
-	for (uint32_t i = 0; i < k->e.abbrev->nattrs; i++) {
+	for (uint32_t i = 0; i < k->e.abbrev->nattrs;) {
 		const struct ppa_dwarf_attr *a = &k->table->attrs[k->e.abbrev->first + i];
 
+		if (a->nskipped) {
+			ppa_dwarf_skip(c, a->skipped_bytes);
+			i += a->nskipped;
+			continue;
+		}
+		i++;
 		ppa_dwarf_value_read(c, &k->u->place->shape, a->form, a->implicit, &v);
 		take_attr(k, a->name, &v);
 	}
@@ -223,9 +246,54 @@ static bool is_cpp(uint64_t language)
 	}
 }
 
-bool ppa_dwarf_find_calls(struct ppa_dwarf_file *d, const struct ppa_dwarf_unit *u, const struct ppa_dwarf_set *s)
+/* From the entry at offset on: it and all below it, or with is_all all that follow. */
+static void walk_from(struct walk *k, uint64_t offset, bool is_all)
 {
-	struct ppa_dwarf_cursor *c = &d->info;
+	struct ppa_dwarf_cursor *c = &k->d->info;
+	size_t least = is_all ? 1 : 0;
+
+	k->depth = 0;
+	ppa_dwarf_seek(c, offset, k->u->place->end);
+	while (ppa_dwarf_left(c) && ppa_dwarf_step(k->d)) {
+		if (read_entry(k))
+			visit(k);
+		else if (c->failed || k->depth <= least)
+			break;
+		else
+			k->depth--;
+		if (!is_all && !k->depth)
+			break;
+	}
+}
+
+/* Every entry of the unit. */
+static void walk_unit(struct walk *k, struct ppa_dwarf_outline *outline)
+{
+	k->told = outline;
+	walk_from(k, k->u->place->data, true);
+	if (k->told)
+		ppa_dwarf_outline_end_functions(k->told, k->d->steps && !k->no_memory);
+}
+
+/* The functions that the addresses are in. */
+static void walk_functions(struct walk *k, const struct ppa_dwarf_outline *outline)
+{
+	const struct ppa_dwarf_function *f = outline->functions;
+	size_t next = 0;
+
+	for (size_t i = 0; i < outline->nfunctions; i++) {
+		while (next < k->s->n && k->s->list[next]->pc < f[i].low)
+			next++;
+		if (next == k->s->n)
+			break;
+		if (k->s->list[next]->pc - f[i].low < f[i].bytes)
+			walk_from(k, k->u->place->offset + f[i].entry, false);
+	}
+}
+
+bool ppa_dwarf_find_calls(struct ppa_dwarf_file *d, const struct ppa_dwarf_unit *u, const struct ppa_dwarf_set *s,
+			  struct ppa_dwarf_outline *outline)
+{
 	const struct ppa_dwarf_abbrevs *table = ppa_dwarf_table(d, u->place);
 	struct walk *k = ppa_vheap_malloc(sizeof(*k));
 	bool had_memory = k != NULL;
@@ -238,18 +306,13 @@ bool ppa_dwarf_find_calls(struct ppa_dwarf_file *d, const struct ppa_dwarf_unit 
 	k->u = u;
 	k->s = s;
 	k->table = table;
-	k->depth = 0;
+	k->told = NULL;
 	k->no_memory = false;
 	k->is_cpp = is_cpp(u->language);
-	ppa_dwarf_seek(c, u->place->data, u->place->end);
-	while (ppa_dwarf_left(c) && ppa_dwarf_step(d)) {
-		if (read_entry(k))
-			visit(k);
-		else if (c->failed || k->depth <= 1)
-			break;
-		else
-			k->depth--;
-	}
+	if (outline && outline->has_functions)
+		walk_functions(k, outline);
+	else
+		walk_unit(k, outline);
 	had_memory = !k->no_memory;
 	ppa_vheap_free(k);
 	return had_memory;

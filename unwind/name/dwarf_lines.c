@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Line tables. The program is run once for all addresses of a unit, and no row is kept: an address belongs to the last row
- * before the first one beyond it. Sequences from address 0 are of code that the linker dropped.
+ * before the first one beyond it. Sequences from address 0 are of code that the linker dropped. The first run notes, every KiB
+ * or so, how the machine stands and what addresses it has passed since; later ones run only what is between two notes.
  *
  * Names of files are values into other sections until somebody asks for one, as a unit knows thousands of files and a profile
  * a few. */
@@ -11,7 +12,7 @@
 #include "unwind/name/dwarf_const.h"
 #include "unwind/name/dwarf_parts.h"
 
-enum { MAX_FILES = 1 << 17, MAX_FORMATS = 32 };
+enum { MAX_FILES = 1 << 17, MAX_FORMATS = 32, STRETCH_BYTES = 1 << 10, FRESH_STRETCH_BYTES = 1 << 8 };
 
 static bool room(void **list, size_t n, size_t *cap, size_t bytes)
 {
@@ -174,9 +175,21 @@ struct machine {
 		uint32_t file, line;
 		bool is_valid;
 	} last;
-	size_t next;  /* the first of the set that last may be the row of */
-	bool is_dead; /* a sequence of code that is not there */
+	size_t next;			  /* the first of the set that last may be the row of, */
+	uint64_t next_pc;		  /* and which that is */
+	bool is_dead;			  /* a sequence of code that is not there */
+	struct ppa_dwarf_outline *told;	  /* of each stretch; NULL: nobody */
+	struct ppa_dwarf_stretch stretch; /* the present one */
+	/* what a special opcode adds to operations and line */
+	uint8_t operations[256];
+	int16_t lines[256];
 };
+
+static void move_to(struct machine *m, size_t next)
+{
+	m->next = next;
+	m->next_pc = next < m->s->n ? m->s->list[next]->pc : UINT64_MAX;
+}
 
 static void begin_sequence(struct machine *m)
 {
@@ -191,9 +204,15 @@ static void add_row(struct machine *m)
 {
 	if (m->last.is_valid && m->address < m->last.address)
 		m->last.is_valid = false;
+	if (m->last.is_valid && !m->is_dead) {
+		if (m->last.address < m->stretch.low)
+			m->stretch.low = m->last.address;
+		if (m->address > m->stretch.high)
+			m->stretch.high = m->address;
+	}
 	if (!m->last.is_valid)
-		m->next = ppa_dwarf_first_at(m->s, m->address);
-	for (; m->next < m->s->n && m->s->list[m->next]->pc < m->address; m->next++) {
+		move_to(m, ppa_dwarf_first_at(m->s, m->address));
+	for (; m->next_pc < m->address; move_to(m, m->next + 1)) {
 		struct ppa_dwarf_want *w = m->s->list[m->next];
 
 		if (w->has_row || m->is_dead)
@@ -280,24 +299,120 @@ static void standard(struct machine *m, uint8_t op)
 	}
 }
 
-void ppa_dwarf_find_rows(struct ppa_dwarf_file *d, const struct ppa_dwarf_line_head *h, const struct ppa_dwarf_set *s)
+static void prepare_specials(struct machine *m)
 {
-	struct machine m = {.d = d, .h = h, .s = s};
-	struct ppa_dwarf_cursor *c = &d->line;
+	const struct ppa_dwarf_line_head *h = m->h;
 
-	begin_sequence(&m);
-	ppa_dwarf_seek(c, h->program, h->end);
-	while (ppa_dwarf_left(c) && ppa_dwarf_step(d)) {
+	for (unsigned op = h->opcode_base; op < 256; op++) {
+		m->operations[op] = (uint8_t)((op - h->opcode_base) / h->line_range);
+		m->lines[op] = (int16_t)(h->line_base + (int)((op - h->opcode_base) % h->line_range));
+	}
+}
+
+static void run(struct machine *m, uint64_t stop)
+{
+	struct ppa_dwarf_cursor *c = &m->d->line;
+
+	while (ppa_dwarf_left(c) && ppa_dwarf_tell(c) < stop && ppa_dwarf_step(m->d)) {
 		uint8_t op = (uint8_t)ppa_dwarf_u8(c);
 
-		if (op < h->opcode_base) {
-			standard(&m, op);
+		if (op < m->h->opcode_base) {
+			standard(m, op);
 			continue;
 		}
-		op = (uint8_t)(op - h->opcode_base);
-		advance(&m, op / h->line_range);
-		m.line += (uint64_t)(h->line_base + op % h->line_range);
-		add_row(&m);
+		advance(m, m->operations[op]);
+		m->line += (uint64_t)(int64_t)m->lines[op];
+		add_row(m);
+	}
+}
+
+static void begin_stretch(struct machine *m)
+{
+	m->stretch = (struct ppa_dwarf_stretch){
+		.low = UINT64_MAX,
+		.address = m->address,
+		.at = (uint32_t)(ppa_dwarf_tell(&m->d->line) - m->h->program),
+		.file = (uint32_t)m->file,
+		.line = (uint32_t)m->line,
+		.op_index = (uint8_t)m->op_index,
+		.is_dead = m->is_dead,
+		.is_fresh = !m->last.is_valid,
+	};
+}
+
+/* Is the machine's state one that can be told in a few numbers? */
+static bool is_at_row(const struct machine *m)
+{
+	if (!m->last.is_valid)
+		return !m->address && m->file == 1 && m->line == 1 && m->is_dead;
+	return m->last.address == m->address && m->last.file == m->file && m->last.line == m->line;
+}
+
+/* All of it, noting stretches. */
+static void run_and_tell(struct machine *m)
+{
+	struct ppa_dwarf_cursor *c = &m->d->line;
+
+	begin_stretch(m);
+	while (ppa_dwarf_left(c) && m->d->steps) {
+		uint64_t at = m->h->program + m->stretch.at;
+
+		/* As far as a stretch should go, and then op by op to where it can end. */
+		run(m, at + FRESH_STRETCH_BYTES);
+		while (ppa_dwarf_left(c) && m->d->steps &&
+		       !(is_at_row(m) && (!m->last.is_valid || ppa_dwarf_tell(c) - at >= STRETCH_BYTES)))
+			run(m, ppa_dwarf_tell(c) + 1);
+		if (m->told && !ppa_dwarf_outline_stretch(m->told, &m->stretch)) {
+			ppa_dwarf_outline_end_stretches(m->told, false);
+			m->told = NULL;
+		}
+		begin_stretch(m);
+	}
+	if (m->told)
+		ppa_dwarf_outline_end_stretches(m->told, m->d->steps != 0);
+}
+
+static void run_stretch(struct machine *m, const struct ppa_dwarf_stretch *s, uint64_t stop)
+{
+	begin_sequence(m);
+	if (!s->is_fresh) {
+		m->address = m->last.address = s->address;
+		m->file = m->last.file = s->file;
+		m->line = m->last.line = s->line;
+		m->op_index = s->op_index;
+		m->is_dead = s->is_dead;
+		m->last.is_valid = true;
+		move_to(m, ppa_dwarf_first_at(m->s, s->address));
+	}
+	ppa_dwarf_seek(&m->d->line, m->h->program + s->at, m->h->end);
+	run(m, stop);
+}
+
+void ppa_dwarf_find_rows(struct ppa_dwarf_file *d, const struct ppa_dwarf_line_head *h, const struct ppa_dwarf_set *s,
+			 struct ppa_dwarf_outline *outline)
+{
+	struct machine m = {.d = d, .h = h, .s = s};
+
+	prepare_specials(&m);
+	if (outline && outline->has_stretches) {
+		const struct ppa_dwarf_stretch *list = outline->stretches;
+
+		for (size_t i = 0; i < outline->nstretches; i++) {
+			size_t first = ppa_dwarf_first_at(s, list[i].low);
+
+			if (first < s->n && s->list[first]->pc < list[i].high)
+				run_stretch(&m, &list[i],
+					    i + 1 < outline->nstretches ? h->program + list[i + 1].at : UINT64_MAX);
+		}
+		return;
+	}
+	begin_sequence(&m);
+	ppa_dwarf_seek(&d->line, h->program, h->end);
+	if (outline && h->end - h->program <= UINT32_MAX) {
+		m.told = outline;
+		run_and_tell(&m);
+	} else {
+		run(&m, UINT64_MAX);
 	}
 }
 

@@ -30,9 +30,10 @@ struct ppa_dwarf_set {
 /* The first of them at or above pc. Context: server. */
 size_t ppa_dwarf_first_at(const struct ppa_dwarf_set *s, uint64_t pc) PPA_CTX_SERVER;
 
-/* Find the calls of each address, outermost first. False when memory ran out. Context: server. */
-bool ppa_dwarf_find_calls(struct ppa_dwarf_file *d, const struct ppa_dwarf_unit *u,
-			  const struct ppa_dwarf_set *s) PPA_CTX_SERVER;
+/* Find the calls of each address, outermost first. False when memory ran out. outline (NULL: there is none) says where they are,
+ * or is told. Context: server. */
+bool ppa_dwarf_find_calls(struct ppa_dwarf_file *d, const struct ppa_dwarf_unit *u, const struct ppa_dwarf_set *s,
+			  struct ppa_dwarf_outline *outline) PPA_CTX_SERVER;
 
 /* What an entry is called. */
 struct ppa_dwarf_name {
@@ -66,9 +67,9 @@ bool ppa_dwarf_line_head_read(struct ppa_dwarf_file *d, const struct ppa_dwarf_u
 			      struct ppa_dwarf_line_head *h) PPA_CTX_SERVER;
 void ppa_dwarf_line_head_free(struct ppa_dwarf_line_head *h) PPA_CTX_SERVER;
 
-/* Run the program and find the row of each address. Context: server. */
-void ppa_dwarf_find_rows(struct ppa_dwarf_file *d, const struct ppa_dwarf_line_head *h,
-			 const struct ppa_dwarf_set *s) PPA_CTX_SERVER;
+/* Run the program and find the row of each address; outline as above. Context: server. */
+void ppa_dwarf_find_rows(struct ppa_dwarf_file *d, const struct ppa_dwarf_line_head *h, const struct ppa_dwarf_set *s,
+			 struct ppa_dwarf_outline *outline) PPA_CTX_SERVER;
 
 /* The path of a file of the table, absolute where the producer's directory is; its length, 0 if unknown. Context: server. */
 size_t ppa_dwarf_path(struct ppa_dwarf_file *d, const struct ppa_dwarf_unit *u, const struct ppa_dwarf_line_head *h,

@@ -85,7 +85,7 @@ static int list_units(struct ppa_dwarf_file *d)
 }
 
 int ppa_dwarf_file_open(struct ppa_dwarf_file *d, const struct ppa_elf_file *f, uint64_t *allowance,
-			const struct ppa_dwarf_inflated *kept)
+			const struct ppa_dwarf_inflated *kept, struct ppa_dwarf_index *index)
 {
 	uint64_t bytes = 0;
 	int err;
@@ -105,10 +105,20 @@ int ppa_dwarf_file_open(struct ppa_dwarf_file *d, const struct ppa_elf_file *f, 
 	ppa_dwarf_cursor_init(&d->ranges, &d->sections[PPA_DWARF_RANGES], PPA_DWARF_SMALL_WINDOW, &d->work);
 	ppa_dwarf_cursor_init(&d->index, &d->sections[PPA_DWARF_ADDR], PPA_DWARF_SMALL_WINDOW, &d->work);
 	ppa_dwarf_cursor_init(&d->line, &d->sections[PPA_DWARF_LINE], PPA_DWARF_WINDOW, &d->work);
-	err = list_units(d);
-	if (err)
+	if (index && index->places) {
+		d->places = index->places;
+		d->nplaces = index->nplaces;
+	} else {
+		err = list_units(d);
+	}
+	if (err) {
 		ppa_dwarf_file_close(d);
-	return err;
+		return err;
+	}
+	d->known = index;
+	if (index)
+		ppa_dwarf_index_take_places(index, d->places, d->nplaces);
+	return 0;
 }
 
 void ppa_dwarf_file_close(struct ppa_dwarf_file *d)
@@ -120,7 +130,9 @@ void ppa_dwarf_file_close(struct ppa_dwarf_file *d)
 		ppa_dwarf_cursor_free(cursors[i]);
 	for (size_t i = 0; i < PPA_DWARF_TABLES; i++)
 		ppa_dwarf_abbrevs_free(&d->tables[i]);
-	ppa_vheap_free(d->places);
+	ppa_dwarf_abbrevs_free(&d->head);
+	if (!d->known)
+		ppa_vheap_free(d->places);
 	ppa_dwarf_sections_close(d->sections);
 	memset(d, 0, sizeof(*d));
 }
@@ -145,13 +157,13 @@ const struct ppa_dwarf_abbrevs *ppa_dwarf_table(struct ppa_dwarf_file *d, const 
 	struct ppa_dwarf_abbrevs *a;
 
 	for (size_t i = 0; i < PPA_DWARF_TABLES; i++)
-		if (d->tables[i].n && d->tables[i].offset == place->abbrevs)
+		if (d->tables[i].n && d->tables[i].offset == place->abbrevs &&
+		    memcmp(&d->tables[i].shape, &place->shape, sizeof(place->shape)) == 0)
 			return &d->tables[i];
 	a = &d->tables[d->next_table++ % PPA_DWARF_TABLES];
-	ppa_dwarf_abbrevs_free(a);
-	if (ppa_dwarf_abbrevs_read(a, &d->abbrev, place->abbrevs, 0))
+	if (ppa_dwarf_abbrevs_read(a, &d->abbrev, place->abbrevs, &place->shape, 0))
 		return a;
-	ppa_dwarf_abbrevs_free(a);
+	a->n = 0;
 	return NULL;
 }
 
@@ -232,7 +244,7 @@ static bool address_of(struct ppa_dwarf_file *d, const struct ppa_dwarf_unit *u,
 bool ppa_dwarf_unit_read(struct ppa_dwarf_file *d, const struct ppa_dwarf_place *place, struct ppa_dwarf_unit *u)
 {
 	struct ppa_dwarf_cursor *c = &d->reference;
-	struct ppa_dwarf_abbrevs head;
+	struct ppa_dwarf_abbrevs *head = &d->head;
 	struct ppa_dwarf_value v;
 	uint64_t code;
 	bool ok;
@@ -240,20 +252,18 @@ bool ppa_dwarf_unit_read(struct ppa_dwarf_file *d, const struct ppa_dwarf_place 
 	*u = (struct ppa_dwarf_unit){.place = place, .is_split = place->type == DW_UT_skeleton};
 	ppa_dwarf_seek(c, place->data, place->end);
 	code = ppa_dwarf_uleb(c);
-	ok = code && ppa_dwarf_abbrevs_read(&head, &d->abbrev, place->abbrevs, code);
+	ok = code && ppa_dwarf_abbrevs_read(head, &d->abbrev, place->abbrevs, NULL, code);
 	if (ok) {
-		const struct ppa_dwarf_abbrev *a = &head.list[head.n - 1];
+		const struct ppa_dwarf_abbrev *a = &head->list[head->n - 1];
 
 		for (uint32_t i = 0; i < a->nattrs; i++) {
-			const struct ppa_dwarf_attr *attr = &head.attrs[a->first + i];
+			const struct ppa_dwarf_attr *attr = &head->attrs[a->first + i];
 
 			ppa_dwarf_value_read(c, &place->shape, attr->form, attr->implicit, &v);
 			take_head(u, attr->name, &v);
 		}
 		ok = !c->failed;
 	}
-	if (code)
-		ppa_dwarf_abbrevs_free(&head);
 	if (!ok || !address_of(d, u, &u->span.low, &u->base))
 		u->base = 0;
 	return ok;

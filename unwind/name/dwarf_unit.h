@@ -13,6 +13,7 @@
 #include "agent/base/attr.h"
 #include "unwind/name/dwarf_data.h"
 #include "unwind/name/dwarf_form.h"
+#include "unwind/name/dwarf_index.h"
 
 enum { PPA_DWARF_MAX_UNITS = 1 << 18, PPA_DWARF_TABLES = 8 };
 
@@ -26,16 +27,18 @@ struct ppa_dwarf_place {
 
 struct ppa_dwarf_file {
 	struct ppa_dwarf_section sections[PPA_DWARF_NSECTIONS];
-	struct ppa_dwarf_place *places; /* by offset */
+	struct ppa_dwarf_place *places; /* by offset; the index's if there is one */
 	size_t nplaces, places_cap;
 	/* cursors, by what they are moved for */
 	struct ppa_dwarf_cursor info, reference, abbrev, text, ranges, index, line;
 	struct ppa_dwarf_abbrevs tables[PPA_DWARF_TABLES]; /* the last ones used */
 	unsigned next_table;
-	struct ppa_dwarf_file *alt; /* dwz's; not owned, NULL if there is none */
-	uint64_t work;		    /* bytes that may still be read, */
-	uint64_t steps;		    /* and entries, ranges and the like still be looked at */
-	bool has_split;		    /* a unit's functions are in a .dwo file */
+	struct ppa_dwarf_abbrevs head; /* scratch: as much of a table as a unit's first entry needs */
+	struct ppa_dwarf_file *alt;    /* dwz's; not owned, NULL if there is none */
+	struct ppa_dwarf_index *known; /* not owned, NULL if there is none */
+	uint64_t work;		       /* bytes that may still be read, */
+	uint64_t steps;		       /* and entries, ranges and the like still be looked at */
+	bool has_split;		       /* a unit's functions are in a .dwo file */
 };
 
 /* What the first entry of a unit says. */
@@ -52,10 +55,10 @@ struct ppa_dwarf_unit {
 	bool has_lines, is_split;
 };
 
-/* Open f's sections and list the units. 0 or -errno as ppa_dwarf_sections_open; the file must outlive *d, which needs no
+/* Open f's sections and list the units, unless index (which may be NULL) has them. 0 or -errno as ppa_dwarf_sections_open; the file must outlive *d, which needs no
  * close on error. Context: server. */
 int ppa_dwarf_file_open(struct ppa_dwarf_file *d, const struct ppa_elf_file *f, uint64_t *allowance,
-			const struct ppa_dwarf_inflated *kept) PPA_CTX_SERVER;
+			const struct ppa_dwarf_inflated *kept, struct ppa_dwarf_index *index) PPA_CTX_SERVER;
 void ppa_dwarf_file_close(struct ppa_dwarf_file *d) PPA_CTX_SERVER;
 
 /* Take one step; false when all are spent, which ends whatever is going on. Context: server. */

@@ -30,7 +30,13 @@
 #include "unwind/name/module_file.h"
 #include "unwind/name/pool.h"
 
-enum { STACK_BYTES = 128 << 10, LOW_PRIORITY = 10, ANSWERS_FIRST = 256 };
+enum {
+	STACK_BYTES = 128 << 10,
+	LOW_PRIORITY = 10,
+	ANSWERS_FIRST = 256,
+	/* More than that of inflated sections is not worth its memory between requests: libc's, with libc6-dbg, are 8 MiB. */
+	INFLATED_BYTES = 1 << 20,
+};
 
 struct answer {
 	uint64_t pc; /* as the file counts, + 1; 0: free */
@@ -234,6 +240,7 @@ static void answer(struct file *f, uint64_t *asked, size_t n)
 	unsigned flags = 0;
 	int err = wants ? read_file(f, wants, n, &flags) : -ENOMEM;
 
+	ppa_dwarf_kept_shed(&f->kept, INFLATED_BYTES);
 	ppa_lock(&state.lock);
 	for (size_t i = 0; i < n && !err; i++)
 		if (!enter_locked(f, &wants[i]))

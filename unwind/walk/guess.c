@@ -385,9 +385,12 @@ bool ppa_guess_is_after_call(struct ppa_walk *w, uintptr_t ret, uintptr_t *targe
 void ppa_guess_init(void)
 {
 	uintptr_t auxv[AUXV_BYTES_MAX / WORD];
-	int fd = ppa_sys_open_read("/proc/thread-self/auxv");
 	long n;
+	int fd;
 
+	if (entry) /* known, also in a child of a fork */
+		return;
+	fd = ppa_sys_open_read("/proc/thread-self/auxv");
 	if (fd < 0)
 		return;
 	n = ppa_sys_pread(fd, auxv, sizeof(auxv), 0);

@@ -54,6 +54,24 @@ void ppa_unwind_context(const void *ucontext, const struct ppa_stack_bounds *bou
  * return address minus 1. bounds may be NULL. Context: signal. */
 void ppa_unwind_here(const struct ppa_stack_bounds *bounds, struct ppa_unwind_buf *buf) PPA_CTX_SIGNAL;
 
+/* What a walk depended on, for whoever wants to know later whether the stack is still the same one: see trail.h. */
+enum { PPA_TRAIL_MAX = 72 };
+struct ppa_unwind_trail {
+	uintptr_t floor; /* set by the asker: its __builtin_frame_address(0); offsets count from here */
+	bool holds; /* all of the walk is told by the words below, as long as may_go is false or the epochs are the same */
+	bool fp_is_noted;
+	uint32_t n;
+	uintptr_t fp_at; /* where the current frame's frame pointer was read */
+	uint64_t epochs[2];
+	uintptr_t word[PPA_TRAIL_MAX];
+	uint32_t at[PPA_TRAIL_MAX];
+};
+
+/* As ppa_unwind_here, with its trail. The asker's frame must have a frame pointer, which who takes its own frame's
+ * address has. Context: signal. */
+void ppa_unwind_here_trailed(const struct ppa_stack_bounds *bounds, struct ppa_unwind_buf *buf,
+			     struct ppa_unwind_trail *trail) PPA_CTX_SIGNAL;
+
 /* A thread that sleeps in a system call, as the kernel shows it to others: without its other registers. The anchor, if
  * there is one, is a frame further up that told them: inside [text_lo, text_hi) with this stack pointer. */
 struct ppa_sleeper {

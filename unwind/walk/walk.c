@@ -17,6 +17,7 @@
 
 #include "unwind/walk/expr.h"
 #include "unwind/walk/rowcache.h"
+#include "unwind/walk/trail.h"
 
 enum {
 	MAX_JUMPS = 4,
@@ -224,6 +225,10 @@ PPA_CTX_SIGNAL static enum ppa_unwind_end walk(struct ppa_walk *w, struct ppa_un
 		int end, found = ppa_row_lookup(pc, &w->epochs, &row);
 
 		buf->may_go |= found != PPA_ROW_STAYS;
+		if (w->trail && found)
+			ppa_trail_note(w->trail, w, &row);
+		else if (w->trail)
+			w->trail->holds = false;
 		if (ppa_likely(found))
 			end = apply_packed(w, &row);
 		else
@@ -275,23 +280,47 @@ void ppa_unwind_context(const void *ucontext, const struct ppa_stack_bounds *bou
 	struct ppa_walk w;
 
 	w.sleeper = NULL;
+	w.trail = NULL;
 	ppa_arch_from_ucontext(ucontext, &w.regs);
 	w.stack_room = stack_room(ucontext, bounds, here);
 	begin(&w, bounds, here, buf);
 }
 
-void ppa_unwind_here(const struct ppa_stack_bounds *bounds, struct ppa_unwind_buf *buf)
+/* Inlined, so that the walk begins in whichever of the two was called. */
+PPA_CTX_SIGNAL static inline __attribute__((always_inline)) void
+walk_here(const struct ppa_stack_bounds *bounds, struct ppa_unwind_buf *buf, struct ppa_unwind_trail *trail)
 {
 	struct ppa_walk w;
 	uintptr_t sp;
 
 	memset(&w.regs, 0, sizeof(w.regs));
 	w.sleeper = NULL;
+	w.trail = trail;
 	ppa_arch_capture(&w.regs);
 	sp = w.regs.r[PPA_REG_SP];
 	w.stack_room = bounds && sp >= bounds->lo && sp < bounds->hi ? sp - bounds->lo : 0;
 	/* We are running on it: what lies below our frame needs no proof. */
 	begin(&w, bounds, sp - 1, buf);
+	if (trail) {
+		trail->epochs[0] = w.epochs.rest;
+		trail->epochs[1] = w.epochs.loader;
+	}
+}
+
+void ppa_unwind_here(const struct ppa_stack_bounds *bounds, struct ppa_unwind_buf *buf)
+{
+	walk_here(bounds, buf, NULL);
+}
+
+void ppa_unwind_here_trailed(const struct ppa_stack_bounds *bounds, struct ppa_unwind_buf *buf,
+			     struct ppa_unwind_trail *trail)
+{
+	trail->holds = true;
+	trail->fp_is_noted = false;
+	trail->fp_at = 0;
+	trail->n = 0;
+	walk_here(bounds, buf, trail);
+	trail->holds &= buf->end == PPA_UNWIND_COMPLETE && (!buf->may_go || trail->epochs[0]);
 }
 
 void ppa_unwind_asleep(const struct ppa_sleeper *sleeper, struct ppa_unwind_buf *buf)

@@ -31,6 +31,7 @@ struct ppa_walk {
 	struct ppa_walk_scratch *scratch;
 	struct ppa_epochs epochs;
 	const struct ppa_sleeper *sleeper; /* whose stack it is, if it is another thread's */
+	struct ppa_unwind_trail *trail;	   /* to be told, or NULL */
 	size_t stack_room;		   /* bytes known to be free below our handler */
 	unsigned scan_left;		   /* words that guesses may still look at */
 	bool exact;			   /* the pc was interrupted; otherwise it is a return address */
