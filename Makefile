@@ -98,10 +98,10 @@ $(B)/gen/proto/%.pb.c $(B)/gen/proto/%.pb.h: proto/%.proto proto/%.options | $(B
 	protoc --plugin=protoc-gen-nanopb=/usr/bin/protoc-gen-nanopb -I proto --nanopb_opt="-q -Iproto" \
 		--nanopb_out=$(@D) $(<F)
 
-$(PAGES): $(wildcard http/pages/*) scripts/embed-pages
+$(PAGES): $(wildcard http/pages/* http/pages/*/*) scripts/embed-pages
 	$(call say,GEN $@)
 	mkdir -p $(@D)
-	scripts/embed-pages $(wildcard http/pages/*.css http/pages/*.js) > $@.tmp && mv -f $@.tmp $@
+	scripts/embed-pages http/pages/*.css http/pages/flamegraph > $@.tmp && mv -f $@.tmp $@
 
 $(STUBS) &: scripts/imports.allow scripts/stub-libc | $(B)/.bootstrap-build
 	$(call say,GEN $(B)/stub)
@@ -237,7 +237,7 @@ torture: $(B)/.bootstrap-test $(LIB) $(PRELOAD) $(TORTURE) $(VICTIMS)
 	+$(MAKE) --no-print-directory VARIANT=fuzz $(B)/fuzz/walk
 	LIB=$(abspath $(LIB)) VICTIMS=$(B)/victims OUT=$(OUT) T="$(T)" scripts/torture
 
-# Other people's test suites, and ten minutes of thread churn, with the agent in them.
+# Other people's test suites and scrapers, and ten minutes of thread churn, with the agent in them.
 $(B)/.bootstrap-suites: scripts/bootstrap
 	scripts/bootstrap suites
 
@@ -290,7 +290,7 @@ help:
 	echo "make fuzz         every harness for FUZZ_SECONDS ($(FUZZ_SECONDS)) seconds"
 	echo "make bench        what the agent costs; BENCH_ROUNDS=n BENCH_ONLY=pattern"
 	echo "make torture      the long, hostile tests"
-	echo "make suites       CPython's and redis' own tests, stress-ng and thread churn, with the agent in them"
+	echo "make suites       CPython's and redis' own tests, stress-ng, scrapers and thread churn, with the agent in them"
 	echo "make pages        the pages in a headless Chromium; pictures in build/pages"
 	echo "make fmt          clang-format in place"
 	echo "make clean        remove what was built; distclean also what was downloaded"

@@ -84,20 +84,27 @@ int ppa_format_parse(const char *query, const struct ppa_value_type *types, uint
 	return 0;
 }
 
-void ppa_format_reply_head(struct ppa_request *r, const struct ppa_form_wish *wish, const char *file)
+static struct ppa_reply reply_of(const struct ppa_form_wish *wish, const char *file)
 {
-	ppa_reply_ok_head(r, forms[wish->format].content_type, forms[wish->format].is_file ? file : NULL);
-}
-
-void ppa_format_reply(struct ppa_request *r, const struct ppa_form_wish *wish, struct ppa_snapshot *snapshot,
-		      const char *file)
-{
-	struct ppa_reply h = {
+	return (struct ppa_reply){
 		.status = 200,
 		.type = forms[wish->format].content_type,
 		.attachment = forms[wish->format].is_file ? file : NULL,
 		.policy = forms[wish->format].policy,
 	};
+}
+
+void ppa_format_reply_head(struct ppa_request *r, const struct ppa_form_wish *wish, const char *file)
+{
+	struct ppa_reply h = reply_of(wish, file);
+
+	ppa_reply_send_head(r, &h);
+}
+
+void ppa_format_reply(struct ppa_request *r, const struct ppa_form_wish *wish, struct ppa_snapshot *snapshot,
+		      const char *file)
+{
+	struct ppa_reply h = reply_of(wish, file);
 	struct ppa_sink body;
 	int err;
 

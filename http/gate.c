@@ -5,8 +5,12 @@
  * the workers, where civetweb reads it from the start. Level-triggered events with SO_RCVLOWAT would do for TCP, but
  * Unix sockets ignore that option in poll.
  *
- * Full: an idle kept-alive connection goes first, then the one that has dawdled longest. A client that sends its head in
- * one piece is in here for microseconds and never the victim. */
+ * A connection is looked at before it is watched: the head of most has come with it, and so has the end of many that will
+ * never have one.
+ * Connections that are done are watched level-triggered, so that a flood of what nobody wants is read in portions.
+ *
+ * Full: those that are done go first, then an idle kept-alive one, then the one that has dawdled longest. A client that
+ * sends its head in one piece is in here for microseconds and never the victim. */
 #include "http/gate.h"
 
 #include <errno.h>
@@ -19,12 +23,18 @@
 #include "http/civetweb_embed.h"
 #include "http/net.h"
 
-enum { NS_A_SECOND = 1000000000 };
+enum { NS_A_SECOND = 1000000000, PORTION_READS = 32 };
 
 struct entry {
 	int fd_plus_1; /* 0: free, so that a zeroed table is empty */
-	bool is_idle;
+	enum ppa_gate_wait what;
 	uint64_t since_ns;
+};
+
+static const unsigned limit_seconds[] = {
+	[PPA_GATE_NEW] = PPA_GATE_NEW_SECONDS,
+	[PPA_GATE_IDLE] = PPA_GATE_IDLE_SECONDS,
+	[PPA_GATE_DONE] = PPA_GATE_DONE_SECONDS,
 };
 
 static struct {
@@ -59,8 +69,8 @@ static int take_locked(struct entry *e)
 
 static bool is_lesser_loss(const struct entry *a, const struct entry *b)
 {
-	if (a->is_idle != b->is_idle)
-		return a->is_idle;
+	if (a->what != b->what)
+		return a->what > b->what;
 	return a->since_ns < b->since_ns;
 }
 
@@ -88,18 +98,18 @@ static struct entry *free_entry_locked(void)
 	return e;
 }
 
-void ppa_gate_add(int fd, bool is_idle)
+void ppa_gate_add(int fd, enum ppa_gate_wait what)
 {
+	uint32_t events = EPOLLIN | EPOLLRDHUP | (what == PPA_GATE_DONE ? 0 : EPOLLET);
 	struct entry *e;
 
 	ppa_lock(&gate.lock);
 	e = free_entry_locked();
 	e->fd_plus_1 = fd + 1;
-	e->is_idle = is_idle;
+	e->what = what;
 	e->since_ns = ppa_sys_clock_ns(CLOCK_MONOTONIC);
 	gate.count++;
-	if (ppa_net_epoll_ctl(gate.epoll_fd, EPOLL_CTL_ADD, fd, EPOLLIN | EPOLLRDHUP | EPOLLET,
-			      (uint64_t)(e - gate.entries)))
+	if (ppa_net_epoll_ctl(gate.epoll_fd, EPOLL_CTL_ADD, fd, events, (uint64_t)(e - gate.entries)))
 		ppa_sys_close(take_locked(e));
 	ppa_unlock(&gate.lock);
 }
@@ -118,35 +128,75 @@ static bool has_whole_head(const char *buf, size_t len)
 
 enum verdict { WAIT, PASS, CLOSE };
 
-static enum verdict judge(int fd)
+/* What has arrived, alone. */
+static enum verdict peek(int fd)
 {
-	bool is_gone;
-	long n;
+	long n = ppa_net_recv(fd, gate.peeked, PPA_WEB_HEAD_MAX, MSG_PEEK);
 
-	if (!gate.peeked)
-		return CLOSE;
-	/* Its end first: what arrives with or before the end of the stream is then seen by the peek. */
-	is_gone = ppa_net_is_gone(fd);
-	n = ppa_net_recv(fd, gate.peeked, PPA_WEB_HEAD_MAX, MSG_PEEK);
-	if (n == -EAGAIN && !is_gone)
+	if (n == -EAGAIN)
 		return WAIT;
 	if (n <= 0)
 		return CLOSE;
-	if (n == PPA_WEB_HEAD_MAX || has_whole_head(gate.peeked, (size_t)n))
-		return PASS;
-	return is_gone ? CLOSE : WAIT;
+	return n == PPA_WEB_HEAD_MAX || has_whole_head(gate.peeked, (size_t)n) ? PASS : WAIT;
+}
+
+static enum verdict judge(int fd)
+{
+	enum verdict v = peek(fd);
+
+	if (v != WAIT || !ppa_net_is_gone(fd))
+		return v;
+	/* What came with or before the end of the stream, but after the peek. */
+	return peek(fd) == PASS ? PASS : CLOSE;
+}
+
+/* A portion of what nobody wants. */
+static enum verdict discard(int fd)
+{
+	for (int i = 0; i < PORTION_READS; i++) {
+		long n = ppa_net_recv(fd, gate.peeked, PPA_WEB_HEAD_MAX, 0);
+
+		if (n <= 0)
+			return n == -EAGAIN ? WAIT : CLOSE;
+	}
+	return WAIT;
+}
+
+static bool has_buffer(void)
+{
+	if (!gate.peeked)
+		gate.peeked = ppa_vheap_malloc(PPA_WEB_HEAD_MAX);
+	return gate.peeked != NULL;
+}
+
+int ppa_gate_admit(int fd)
+{
+	switch (has_buffer() ? judge(fd) : CLOSE) {
+	case PASS:
+		return fd;
+	case WAIT:
+		ppa_gate_add(fd, PPA_GATE_NEW);
+		break;
+	case CLOSE:
+		ppa_sys_close(fd);
+		break;
+	}
+	return -1;
 }
 
 int ppa_gate_check(uint64_t entry)
 {
 	struct entry *e = &gate.entries[entry % PPA_GATE_MAX];
+	bool can_read = has_buffer();
 	int fd = -1;
 
-	if (!gate.peeked)
-		gate.peeked = ppa_vheap_malloc(PPA_WEB_HEAD_MAX);
 	ppa_lock(&gate.lock);
 	if (e->fd_plus_1) {
-		switch (judge(e->fd_plus_1 - 1)) {
+		enum verdict v = CLOSE;
+
+		if (can_read)
+			v = e->what == PPA_GATE_DONE ? discard(e->fd_plus_1 - 1) : judge(e->fd_plus_1 - 1);
+		switch (v) {
 		case WAIT:
 			break;
 		case PASS:
@@ -168,10 +218,8 @@ unsigned ppa_gate_expire(void)
 
 	ppa_lock(&gate.lock);
 	for (struct entry *e = gate.entries; gate.count > 0 && e < gate.entries + PPA_GATE_MAX; e++) {
-		uint64_t limit = e->is_idle ? PPA_GATE_IDLE_SECONDS : PPA_GATE_NEW_SECONDS;
-
 		/* A worker may have added the entry after now was read: since_ns can be the later. */
-		if (e->fd_plus_1 && e->since_ns + limit * NS_A_SECOND < now)
+		if (e->fd_plus_1 && e->since_ns + limit_seconds[e->what] * (uint64_t)NS_A_SECOND < now)
 			ppa_sys_close(take_locked(e));
 	}
 	left = gate.count;

@@ -20,7 +20,7 @@ void ppa_html_add(struct ppa_sink *page, const char *html) PPA_CTX_SERVER;
 void ppa_html_text(struct ppa_sink *page, const char *text, size_t len) PPA_CTX_SERVER;
 
 /* "12.3 MiB", "4.56 ms", "1,234": v in words for unit "bytes", "nanoseconds" or anything else, into buf, which is
- * returned. http/pages/flamegraph.js does the same. Context: any; pure. */
+ * returned. http/pages/flamegraph/1-values.js does the same. Context: any; pure. */
 const char *ppa_html_value(char buf[PPA_HTML_VALUE_MAX], int64_t v, const char *unit) PPA_CTX_ANY;
 
 /* The same, into the page. Context: server. */

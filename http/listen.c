@@ -28,7 +28,7 @@
 #include "agent/base/sys.h"
 #include "http/net.h"
 
-enum { BACKLOG = 64, SOCKET_FILE_MODE = 0600 };
+enum { BACKLOG = 256, SOCKET_FILE_MODE = 0600 };
 
 _Static_assert(PPA_LISTEN_PATH_MAX == sizeof(((struct sockaddr_un *)0)->sun_path), "the kernel's limit");
 

@@ -93,6 +93,21 @@ static void refuse(int fd)
 	ppa_sys_close(fd);
 }
 
+static void serve(struct ppa_web *web, int fd)
+{
+	switch (ppa_session_serve(web, fd)) {
+	case PPA_SESSION_CLOSE:
+		ppa_sys_close(fd);
+		break;
+	case PPA_SESSION_KEEP:
+		ppa_gate_add(fd, PPA_GATE_IDLE);
+		break;
+	case PPA_SESSION_DISCARD:
+		ppa_gate_add(fd, PPA_GATE_DONE);
+		break;
+	}
+}
+
 static void *worker(void *unused)
 {
 	struct ppa_web *web = ppa_web_new();
@@ -103,12 +118,10 @@ static void *worker(void *unused)
 	while ((fd = next_connection()) >= 0) {
 		if (!web)
 			web = ppa_web_new();
-		if (!web)
-			refuse(fd);
-		else if (ppa_session_serve(web, fd))
-			ppa_gate_add(fd, true);
+		if (web)
+			serve(web, fd);
 		else
-			ppa_sys_close(fd);
+			refuse(fd);
 		become_idle();
 	}
 	ppa_web_free(web);

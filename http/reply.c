@@ -190,11 +190,16 @@ void ppa_reply_ok(struct ppa_request *r, const char *type, const char *attachmen
 	send_reply(r, &h, body, (long long)len);
 }
 
+void ppa_reply_send_head(struct ppa_request *r, const struct ppa_reply *h)
+{
+	send_reply(r, h, NULL, -1);
+}
+
 void ppa_reply_ok_head(struct ppa_request *r, const char *type, const char *attachment)
 {
 	struct ppa_reply h = {.status = 200, .type = type, .attachment = attachment};
 
-	send_reply(r, &h, NULL, -1);
+	ppa_reply_send_head(r, &h);
 }
 
 void ppa_reply_error(struct ppa_request *r, int status, const char *line)

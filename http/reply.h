@@ -38,7 +38,10 @@ void ppa_reply_send(struct ppa_request *r, const struct ppa_reply *h, const void
 void ppa_reply_ok(struct ppa_request *r, const char *type, const char *attachment, const void *body,
 		  size_t len) PPA_CTX_SERVER;
 
-/* The head of a 200 whose body is not made, for HEAD on something that takes time. Context: server. */
+/* The head of an answer whose body is not made, for HEAD on something that takes time. Context: server. */
+void ppa_reply_send_head(struct ppa_request *r, const struct ppa_reply *h) PPA_CTX_SERVER;
+
+/* The same of a 200 that needs no more. Context: server. */
 void ppa_reply_ok_head(struct ppa_request *r, const char *type, const char *attachment) PPA_CTX_SERVER;
 
 /* One line of plain text, its newline added. Context: server. */

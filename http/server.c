@@ -9,6 +9,9 @@
  * two sockets one after the other. Errors that time does not cure end the keeper with one line; the target runs on without
  * us.
  *
+ * Each time it wakes, something of the target's may lose its CPU to it. When that has happened often of late, clients by
+ * the hundred are at work, and it naps between two rounds: what came meanwhile is handled together.
+ *
  * All options are copied at start: the target may change its environment's memory. */
 #include "http/server.h"
 
@@ -39,8 +42,11 @@ enum {
 	SPEAK_AFTER_MS = 200,
 	TICK_MS = 1000,
 	EVENTS_AT_ONCE = 32,
-	ACCEPTS_AT_ONCE = 64,
+	ACCEPTS_AT_ONCE = 16, /* with naps, 3200 a second */
 	NO_DESCRIPTOR_MS = 100,
+	ROUNDS_AT_ONCE = 50, /* without a nap */
+	ROUNDS_A_SECOND = 100,
+	NAP_MS = 5,
 };
 
 #define NS_A_MS 1000000ULL
@@ -56,6 +62,8 @@ static struct {
 	struct ppa_listener listener;
 	pid_t pid;
 	int epoll_fd;
+	uint64_t
+		rounds_paid_ns; /* the time up to which rounds have used up what they may; in the past after a quiet time */
 } server;
 
 int ppa_server_check(const char *addr, const char **why)
@@ -121,7 +129,9 @@ static void accept_all(void)
 		int fd = ppa_net_accept(server.listener.fd);
 
 		if (fd >= 0) {
-			ppa_gate_add(fd, false);
+			fd = ppa_gate_admit(fd);
+			if (fd >= 0)
+				ppa_pool_submit(fd);
 			continue;
 		}
 		if (fd == -ECONNABORTED || fd == -EINTR || fd == -EPROTO)
@@ -131,6 +141,20 @@ static void accept_all(void)
 			ppa_net_sleep_ms(NO_DESCRIPTOR_MS);
 		return;
 	}
+}
+
+/* Called once a round. */
+static void nap_if_busy(void)
+{
+	const uint64_t a_round = 1000 * NS_A_MS / ROUNDS_A_SECOND;
+	uint64_t now = ppa_sys_clock_ns(CLOCK_MONOTONIC);
+
+	if (server.rounds_paid_ns + ROUNDS_AT_ONCE * a_round < now)
+		server.rounds_paid_ns = now - ROUNDS_AT_ONCE * a_round;
+	if (server.rounds_paid_ns + a_round > now)
+		ppa_net_sleep_ms(NAP_MS);
+	else
+		server.rounds_paid_ns += a_round;
 }
 
 /* Returns only if our descriptors have been taken from us, which a target can do where the table is not private. */
@@ -168,6 +192,7 @@ static void serve(void)
 		}
 		is_quiet = ppa_gate_expire() == 0;
 		is_quiet = !ppa_pool_tick() && is_quiet;
+		nap_if_busy();
 	}
 }
 
@@ -228,7 +253,7 @@ int ppa_server_start(const struct ppa_server_options *o)
 	if (err)
 		return err;
 	/* A name is for people: cut rather than refused. */
-	snprintf(server.program, sizeof(server.program), "%s", o->program);
+	strncpy(server.program, o->program, sizeof(server.program) - 1);
 	server.is_fork_child = o->is_fork_child;
 	server.allows_settings = o->allows_settings;
 	server.begin = o->begin;

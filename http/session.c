@@ -3,16 +3,13 @@
  * Request after request on one connection: take the head apart, check who asks, hand over to the routes, decide whether
  * the connection goes on. A connection without a pending request goes back to the gate, so silence costs no worker.
  *
- * Closing with unread input would make the kernel send a reset, which can destroy the answer on its way: after an error
- * the rest of the input is swallowed for a moment. */
+ * After an error, what the client still sends is read by the gate for a moment: no worker waits for it. */
 #include "http/session.h"
 
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>
-#include <time.h>
 
-#include "agent/base/sys.h"
 #include "http/access.h"
 #include "http/civetweb_embed.h"
 #include "http/net.h"
@@ -22,7 +19,7 @@
 #include "http/routes.h"
 #include "http/token.h"
 
-enum { SWALLOW_MS = 300, SWALLOW_STEP = 1024 };
+enum { SCRAP_BYTES = 1024, SCRAPS_MAX = 16 };
 
 static struct {
 	bool is_loopback; /* set by the keeper before any worker exists */
@@ -129,21 +126,20 @@ static void refuse(struct ppa_web *w)
 					: "400 Bad Request");
 }
 
-static void swallow_rest(int fd)
+/* Its answer is complete. What is here of the rest, and its end, is taken at once, what the client still sends is the
+ * gate's to throw away. */
+static enum ppa_session_end discard(int fd)
 {
-	uint64_t end = ppa_sys_clock_ns(CLOCK_MONOTONIC) + SWALLOW_MS * 1000000ULL;
-	char scrap[SWALLOW_STEP];
-	long n;
+	char scrap[SCRAP_BYTES];
+	long n = 1;
 
 	ppa_net_shutdown_write(fd);
-	do {
+	for (int i = 0; n > 0 && i < SCRAPS_MAX; i++)
 		n = ppa_net_recv(fd, scrap, sizeof(scrap), 0);
-		if (n == -EAGAIN && ppa_net_poll(fd, POLLIN, SWALLOW_MS) > 0)
-			n = 1;
-	} while (n > 0 && ppa_sys_clock_ns(CLOCK_MONOTONIC) < end);
+	return n > 0 || n == -EAGAIN ? PPA_SESSION_DISCARD : PPA_SESSION_CLOSE;
 }
 
-bool ppa_session_serve(struct ppa_web *w, int fd)
+enum ppa_session_end ppa_session_serve(struct ppa_web *w, int fd)
 {
 	bool has_more = true;
 
@@ -154,20 +150,17 @@ bool ppa_session_serve(struct ppa_web *w, int fd)
 
 		if (got == PPA_WEB_BAD) {
 			refuse(w);
-			swallow_rest(fd);
+			return discard(fd);
 		}
 		if (got != PPA_WEB_REQUEST)
-			return false;
+			return PPA_SESSION_CLOSE;
 		r.method = method_of(ppa_web_method(w));
 		r.is_http10 = !strcmp(ppa_web_version(w), "1.0");
 		r.keeps_alive = ppa_web_wants_keep_alive(w);
 		answer(w, &r);
-		if (!r.keeps_alive) {
-			if (ppa_web_has_unread_body(w))
-				swallow_rest(fd);
-			return false;
-		}
+		if (!r.keeps_alive)
+			return ppa_web_has_unread_body(w) ? discard(fd) : PPA_SESSION_CLOSE;
 		has_more = ppa_web_finish_request(w);
 	}
-	return true;
+	return PPA_SESSION_KEEP;
 }

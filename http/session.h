@@ -14,8 +14,13 @@ struct ppa_web;
  * connection. Context: server. */
 void ppa_session_set_loopback(bool is_loopback) PPA_CTX_SERVER;
 
-/* Answer the request waiting on fd and all that follow without a pause. True: the client keeps the connection open for
- * a later request; false: the connection is over. fd stays the caller's either way. Context: server. */
-bool ppa_session_serve(struct ppa_web *w, int fd) PPA_CTX_SERVER;
+enum ppa_session_end {
+	PPA_SESSION_CLOSE,   /* the connection is over */
+	PPA_SESSION_KEEP,    /* the client keeps it open for a later request */
+	PPA_SESSION_DISCARD, /* the client was told no and may still send: see PPA_GATE_DONE */
+};
+
+/* Answer the request waiting on fd and all that follow without a pause. fd stays the caller's. Context: server. */
+enum ppa_session_end ppa_session_serve(struct ppa_web *w, int fd) PPA_CTX_SERVER;
 
 #endif

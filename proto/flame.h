@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A snapshot as data for the flame graph page (http/pages/flamegraph.js, which is its only reader): one JSON object.
+ * A snapshot as data for the flame graph page (http/pages/flamegraph, which is its only reader): one JSON object.
  *
  *   types     [[name, unit], ...]; selected is the index of the one shown first
  *   main      the program's module

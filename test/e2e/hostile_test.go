@@ -4,14 +4,12 @@
 // Promise: scraped back to back by many clients, a program under load answers all of them, its counters never fall, and
 // neither memory nor descriptors grow.
 //
-// SCRAPES: how many requests (20000 are a day's worth); HOSTILE_PAIRS: so many times, redis' latency without and with
-// hostile clients (10 s each).
+// SCRAPES: how many requests (20000 are a day's worth). What it costs redis is measured in latency_test.go.
 package e2e
 
 import (
 	"bufio"
 	"context"
-	"encoding/csv"
 	"fmt"
 	"io"
 	"math/rand"
@@ -20,7 +18,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -330,66 +327,4 @@ func TestScrapedAllDay(t *testing.T) {
 	if slices.Max(fds[half:]) > slices.Max(fds[minute:half])+clients {
 		t.Error("descriptors grow")
 	}
-}
-
-// p99 of redis's answers, in milliseconds, as redis-benchmark measures it.
-func redisP99(t *testing.T, port string, requests int) float64 {
-	t.Helper()
-	out, err := exec.Command(need(t, "redis-benchmark"), "-p", port, "--csv", "-c", "4", "-n", strconv.Itoa(requests), "-t", "get").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows, err := csv.NewReader(strings.NewReader(string(out))).ReadAll()
-	if err != nil || len(rows) < 2 {
-		t.Fatalf("%v %q", err, out)
-	}
-	v, err := strconv.ParseFloat(rows[1][slices.Index(rows[0], "p99_latency_ms")], 64)
-	if err != nil {
-		t.Fatalf("%v %q", err, rows)
-	}
-	return v
-}
-
-// A figure for people: on a machine that does other things, too, it is no verdict.
-func TestLatencyBesideHostileClients(t *testing.T) {
-	pairs := int(number("HOSTILE_PAIRS", 0))
-	if pairs == 0 {
-		t.Skip("HOSTILE_PAIRS says how many pairs")
-	}
-	server := need(t, "redis-server")
-	addr := freePort(t)
-	_, port, _ := strings.Cut(addr, ":")
-	x := start(t, nil, server, "--port", port, "--save", "", "--dir", t.TempDir())
-	x.awaitOutput("eady to accept")
-	const requests, badPerSecond = 300000, 500
-	redisP99(t, port, requests) // to warm up
-	var ratios, control []float64
-	for i := range pairs {
-		var with, without float64
-		measureWith := func() {
-			ctx, cancel := context.WithCancel(context.Background())
-			all := slowClients(ctx, t, x.addr, 200, root+"heap?debug=1")
-			all.Add(1)
-			go func() {
-				defer all.Done()
-				sendMalformed(ctx, t, x.addr, 1000000, badPerSecond)
-			}()
-			time.Sleep(time.Second)
-			with = redisP99(t, port, requests)
-			cancel()
-			all.Wait()
-		}
-		if i%2 == 0 {
-			measureWith()
-		}
-		without = redisP99(t, port, requests)
-		again := redisP99(t, port, requests)
-		if i%2 == 1 {
-			measureWith()
-		}
-		ratios, control = append(ratios, with/without), append(control, again/without)
-		note(t, "pair %d: p99 %.3f ms alone, %.3f ms alone again, %.3f ms beside hostile clients", i, without, again, with)
-	}
-	note(t, "p99 beside hostile clients / alone: median %.3f, from %.3f to %.3f; alone / alone: median %.3f, from %.3f to %.3f", quantile(ratios, 0.5),
-		quantile(ratios, 0), quantile(ratios, 1), quantile(control, 0.5), quantile(control, 0), quantile(control, 1))
 }

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Figures for people: what 200 slow clients and 500 malformed requests a second cost a program beside which they are
+// answered. Four times in each round: nobody attacks; they attack the agent in the program that is measured; they attack
+// the agent in another program, which sleeps; nobody attacks, again. What the first attack costs more than the second
+// is ours: of CPU, both take as much.
+//
+// HOSTILE_PAIRS: how many rounds (20 s each). The clients share the machine, which real ones do not: with HOSTILE_IDLE=1
+// they run at idle priority, and come through only as far as redis and its benchmark leave them a CPU. On a machine that
+// does other things, too, run it by `nice -n -15`.
+package e2e
+
+import (
+	"context"
+	"encoding/csv"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+const slowOnes, badPerSecond = 200, 500
+
+// load is what redis-benchmark measures with its 50 clients: p99 of the answers in milliseconds, which it knows to 8 us,
+// and answers a second.
+func load(t *testing.T, port string, requests int) (p99, rate float64) {
+	t.Helper()
+	out, err := exec.Command(need(t, "redis-benchmark"), "-p", port, "--csv", "-n", strconv.Itoa(requests), "-t", "get").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(strings.NewReader(string(out))).ReadAll()
+	if err != nil || len(rows) < 2 {
+		t.Fatalf("%v %q", err, out)
+	}
+	for name, to := range map[string]*float64{"p99_latency_ms": &p99, "rps": &rate} {
+		if *to, err = strconv.ParseFloat(rows[1][slices.Index(rows[0], name)], 64); err != nil {
+			t.Fatalf("%v %q", err, rows)
+		}
+	}
+	return p99, rate
+}
+
+// TestHostileClientsElsewhere is the clients' process, which TestLatencyBesideHostileClients starts.
+func TestHostileClientsElsewhere(t *testing.T) {
+	addr := os.Getenv("HOSTILE_ADDR")
+	if addr == "" {
+		t.Skip("a process of TestLatencyBesideHostileClients")
+	}
+	all := slowClients(context.Background(), t, addr, slowOnes, root+"heap?debug=1")
+	fmt.Println("connected")
+	sendMalformed(context.Background(), t, addr, 1<<40, badPerSecond)
+	all.Wait()
+}
+
+// attack starts the clients; the function that is returned ends them.
+func attack(t *testing.T, addr string) func() {
+	t.Helper()
+	command := []string{os.Args[0], "-test.run=^TestHostileClientsElsewhere$"}
+	if os.Getenv("HOSTILE_IDLE") == "1" {
+		command = append([]string{need(t, "chrt"), "--idle", "0"}, command...)
+	}
+	var out buffer
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Env = append(os.Environ(), "HOSTILE_ADDR="+addr)
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, time.Minute, "the hostile clients", func() bool { return strings.Contains(out.String(), "connected") }, out.String)
+	return func() { cmd.Process.Kill(); cmd.Wait() }
+}
+
+// cost is what a program's own main thread met, and what our threads in it used.
+type cost struct {
+	lasted, waited, agent time.Duration // in all; runnable without a CPU; CPU time
+	forced                float64       // switches to another thread that it did not want
+	answered              float64       // requests by the agent
+}
+
+func (c cost) since(b cost) cost {
+	return cost{0, c.waited - b.waited, c.agent - b.agent, c.forced - b.forced, c.answered - b.answered}
+}
+
+func costOf(t *testing.T, x *target) cost {
+	t.Helper()
+	task := filepath.Join("/proc", strconv.Itoa(x.pid()), "task", strconv.Itoa(x.pid()))
+	times, err := os.ReadFile(filepath.Join(task, "schedstat"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	waited, err := strconv.ParseInt(strings.Fields(string(times))[1], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, _ := os.ReadFile(filepath.Join(task, "status"))
+	_, forced, _ := strings.Cut(string(status), "nonvoluntary_ctxt_switches:")
+	switches, err := strconv.ParseFloat(strings.TrimSpace(forced), 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := metrics(x)
+	c := cost{waited: time.Duration(waited), agent: time.Duration(m["pprofagent_cpu_seconds_total"] * 1e9), forced: switches}
+	for _, code := range []string{"2xx", "3xx", "4xx", "5xx"} {
+		c.answered += m[`pprofagent_http_requests_total{code="`+code+`"}`]
+	}
+	return c
+}
+
+func TestLatencyBesideHostileClients(t *testing.T) {
+	rounds := int(number("HOSTILE_PAIRS", 0))
+	if rounds == 0 {
+		t.Skip("HOSTILE_PAIRS says how many rounds")
+	}
+	server := need(t, "redis-server")
+	var ports []string
+	var servers []*target
+	for range 2 {
+		_, port, _ := strings.Cut(freePort(t), ":")
+		x := start(t, nil, server, "--port", port, "--save", "", "--dir", t.TempDir())
+		x.awaitOutput("eady to accept")
+		ports, servers = append(ports, port), append(servers, x)
+	}
+	const loads, requests = 8, 40000 // the quieter ones count: what else runs here comes in bursts
+	load(t, ports[0], requests)      // to warm up
+	names := []string{"alone", "attacked", "bystander attacked", "alone again"}
+	p99, rate, costs := map[string][]float64{}, map[string][]float64{}, map[string][]cost{}
+	for round := range rounds {
+		order := slices.Clone(names)
+		if round%2 == 1 {
+			slices.Reverse(order)
+		}
+		for _, name := range order {
+			stop, victim := func() {}, servers[0]
+			switch name {
+			case "attacked":
+				stop = attack(t, victim.addr)
+			case "bystander attacked":
+				victim = servers[1]
+				stop = attack(t, victim.addr)
+			}
+			began, redis, agent := time.Now(), costOf(t, servers[0]), costOf(t, victim)
+			var v, r []float64
+			for range loads {
+				p, n := load(t, ports[0], requests)
+				v, r = append(v, p), append(r, n)
+			}
+			c := costOf(t, servers[0]).since(redis)
+			c.lasted = time.Since(began)
+			used := costOf(t, victim).since(agent)
+			stop()
+			c.agent, c.answered = used.agent, used.answered
+			p99[name], costs[name] = append(p99[name], quantile(v, 0.25)), append(costs[name], c)
+			rate[name] = append(rate[name], quantile(r, 0.5))
+		}
+	}
+	for _, name := range names {
+		sum := cost{}
+		for _, c := range costs[name] {
+			sum.waited, sum.agent, sum.forced, sum.answered = sum.waited+c.waited, sum.agent+c.agent, sum.forced+c.forced, sum.answered+c.answered
+			sum.lasted += c.lasted
+		}
+		perSecond := sum.lasted.Seconds()
+		note(t, "%-18s p99 %.3f ms, %6.0f answers/s; in a second redis waited %5.1f ms for a CPU in %5.0f forced switches; the agent answered %4.0f with %5.1f ms of CPU",
+			name, quantile(p99[name], 0.5), quantile(rate[name], 0.5), sum.waited.Seconds()*1000/perSecond, sum.forced/perSecond, sum.answered/perSecond,
+			sum.agent.Seconds()*1000/perSecond)
+	}
+	for _, pair := range [][2]string{{"attacked", "bystander attacked"}, {"attacked", "alone"}, {"bystander attacked", "alone"}, {"alone again", "alone"}} {
+		var ratios []float64
+		for i := range rounds {
+			ratios = append(ratios, p99[pair[0]][i]/p99[pair[1]][i])
+		}
+		note(t, "p99 %s / %s: median %.3f, half of them from %.3f to %.3f", pair[0], pair[1], quantile(ratios, 0.5), quantile(ratios, 0.25), quantile(ratios, 0.75))
+	}
+}

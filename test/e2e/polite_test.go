@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Promise: our threads leave the CPU to the program's: they are batch threads, wake up for many requests at a time when
+// many come, and none of them waits for a client that has its answer.
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// thread is a thread as /proc shows it.
+type thread struct {
+	dir, name string
+}
+
+func threadsOf(t *testing.T, pid int) (ours, others []thread) {
+	t.Helper()
+	dirs, _ := filepath.Glob(filepath.Join("/proc", strconv.Itoa(pid), "task", "*"))
+	for _, dir := range dirs {
+		name, err := os.ReadFile(filepath.Join(dir, "comm"))
+		if err != nil {
+			continue // ended
+		}
+		if x := (thread{dir, strings.TrimSpace(string(name))}); strings.HasPrefix(x.name, "pprof-") {
+			ours = append(ours, x)
+		} else {
+			others = append(others, x)
+		}
+	}
+	return ours, others
+}
+
+// policy is field 41 of stat: 0 SCHED_OTHER, 2 SCHED_RR, 3 SCHED_BATCH, 5 SCHED_IDLE; "" for a thread that has ended.
+func (x thread) policy() string {
+	stat, _ := os.ReadFile(filepath.Join(x.dir, "stat"))
+	_, fields, _ := strings.Cut(string(stat), ") ")
+	if f := strings.Fields(fields); len(f) > 38 {
+		return f[38]
+	}
+	return ""
+}
+
+// Other policies are inherited: they were chosen for the whole program.
+func TestOurThreadsAreBatchThreads(t *testing.T) {
+	for _, c := range []struct {
+		policy       []string
+		ours, theirs string
+	}{
+		{nil, "3", "0"},
+		{[]string{"--batch", "0"}, "3", "3"},
+		{[]string{"--rr", "1"}, "2", "2"},
+	} {
+		var command []string
+		if c.policy != nil {
+			wrap := append([]string{need(t, "chrt")}, c.policy...)
+			if err := exec.Command(wrap[0], append(wrap[1:], "true")...).Run(); err != nil {
+				t.Logf("%v is not permitted here", c.policy)
+				continue
+			}
+			// chrt itself goes without the agent; env is one of the programs that are left alone.
+			command = append(append([]string{"env", "-u", "LD_PRELOAD"}, wrap...), "env", "LD_PRELOAD="+library)
+		}
+		x := start(t, nil, append(command, victim("idle"))...)
+		x.get(root + "cmdline")
+		ours, others := threadsOf(t, x.pid())
+		if len(ours) < 2 || len(others) < 1 {
+			t.Errorf("%v: threads %v, %v", c.policy, ours, others)
+		}
+		for _, a := range ours {
+			if p := a.policy(); p != c.ours && p != "" {
+				t.Errorf("%v: %s has policy %s, not %s", c.policy, a.name, p, c.ours)
+			}
+		}
+		for _, a := range others {
+			if p := a.policy(); p != c.theirs && p != "" {
+				t.Errorf("%v: the program's %s has policy %s, not %s", c.policy, a.name, p, c.theirs)
+			}
+		}
+		x.finish()
+	}
+}
+
+// Who was refused may send on and on. Before, a worker listened for 300 ms, and a hundred such clients a second held all.
+func TestTheRefusedHoldNoWorker(t *testing.T) {
+	const ppoll = "271" // the number of the system call
+	x := start(t, nil, victim("idle"))
+	before := descriptors(x.pid())
+	var conns []net.Conn
+	for i := range 64 {
+		conn, err := net.Dial("tcp", x.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		conn.SetDeadline(time.Now().Add(time.Minute))
+		conns = append(conns, conn)
+		request := "POST " + root + "heap HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n" // 405, its body not read
+		if i%2 == 1 {
+			request = "GET / HTTP/9.9\r\n\r\n"
+		}
+		io.WriteString(conn, request)
+	}
+	for i, conn := range conns {
+		answer := make([]byte, 12)
+		if _, err := io.ReadFull(conn, answer); err != nil || string(answer) != []string{"HTTP/1.1 405", "HTTP/1.1 505"}[i%2] {
+			t.Fatalf("client %d: %q %v", i, answer, err)
+		}
+	}
+	ours, _ := threadsOf(t, x.pid())
+	for _, a := range ours {
+		call, _ := os.ReadFile(filepath.Join(a.dir, "syscall"))
+		if strings.HasPrefix(string(call), ppoll+" ") {
+			t.Errorf("%s waits for a client: %s", a.name, call)
+		}
+	}
+	// They are let go, also if they never go themselves.
+	waitFor(t, time.Minute, "the descriptors to be as few as before", func() bool { return descriptors(x.pid()) <= before },
+		func() string { return fmt.Sprint(descriptors(x.pid()), " now, before ", before) })
+	x.finish()
+}
+
+// A round of the keeper is a wake-up, a nap another, and now and then it meets a worker at a lock. Without naps four
+// clients make some 10,000 rounds a second of an idle machine.
+func TestManyRequestsAreFewWakeUps(t *testing.T) {
+	const clients, each, roundsAtOnce, roundsASecond, napsASecond, perRound = 4, 500, 50, 100, 200, 3
+	x := start(t, nil, victim("idle"))
+	x.get(root + "cmdline")
+	switches := func() (n float64) {
+		ours, _ := threadsOf(t, x.pid())
+		for _, a := range ours {
+			if a.name != "pprof-keeper" {
+				continue
+			}
+			status, _ := os.ReadFile(filepath.Join(a.dir, "status"))
+			_, rest, _ := strings.Cut(string(status), "\nvoluntary_ctxt_switches:")
+			fmt.Sscan(rest, &n)
+		}
+		return n
+	}
+	before, began := switches(), time.Now()
+	var all sync.WaitGroup
+	for range clients {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			for range each {
+				if a, err := ask(x.addr, "GET", root+"cmdline", "", nil, "Connection", "close"); err != nil || a.status != 200 {
+					t.Errorf("%v %v", a, err)
+					return
+				}
+			}
+		}()
+	}
+	all.Wait()
+	n, took := switches()-before, time.Since(began)
+	t.Logf("%d requests in %v: the keeper slept %.0f times", clients*each, took, n)
+	if most := perRound * (roundsAtOnce + (roundsASecond+napsASecond)*took.Seconds()); n == 0 || n > most {
+		t.Errorf("more than %.0f times", most)
+	}
+	x.finish()
+}
