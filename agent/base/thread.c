@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -73,6 +74,17 @@ static void leave_descriptor_table(void)
 		ppa_syscall(SYS_openat, AT_FDCWD, (long)"/dev/null", O_RDWR | O_CLOEXEC, 0, 0, 0);
 }
 
+/* A thread of ours that wakes up must not take the CPU from one of the target's in the middle of its slice: batch threads
+ * wait for the next tick, and get their fair share then. A real-time or idle target's policy stays as it is inherited;
+ * so does this one, by the threads that ours start. */
+static void be_polite(void)
+{
+	struct sched_param none = {0};
+
+	if (ppa_syscall(SYS_sched_getscheduler, 0, 0, 0, 0, 0, 0) == SCHED_OTHER)
+		ppa_syscall(SYS_sched_setscheduler, 0, SCHED_BATCH, (long)&none, 0, 0, 0);
+}
+
 static void register_tid(pid_t tid)
 {
 	ppa_lock(&ours.lock);
@@ -129,8 +141,10 @@ static void *thread_main(void *p)
 	 * in ppa_thread_settle. */
 	atomic_store_explicit(&((struct start *)p)->taken, 0, memory_order_release);
 	ppa_syscall(SYS_prctl, PR_SET_NAME, (long)s.name, 0, 0, 0, 0);
-	if (!s.shares_private_fds)
+	if (!s.shares_private_fds) {
+		be_polite();
 		leave_descriptor_table();
+	}
 	ret = s.fn(s.arg);
 	unregister_tid(tid);
 	count_target_threads(1);
@@ -153,10 +167,16 @@ static struct start *take_start(void)
  * __pthread_get_minstack is how the JVM and Rust's std learn the amount; musl has neither the function nor the need. */
 static size_t with_static_tls(size_t stack_bytes, const pthread_attr_t *attr)
 {
-	size_t (*minstack)(const pthread_attr_t *);
+	static _Atomic(uintptr_t) place; /* of the function; 1: there is none */
+	uintptr_t at = atomic_load_explicit(&place, memory_order_relaxed);
 
-	*(void **)&minstack = dlsym(RTLD_DEFAULT, "__pthread_get_minstack");
-	return stack_bytes + (minstack ? minstack(attr) : 0);
+	/* Once: a child of a fork, which comes here as well, would otherwise read the loader's tables anew. */
+	if (!at) {
+		at = (uintptr_t)dlsym(RTLD_DEFAULT, "__pthread_get_minstack");
+		at = at ? at : 1;
+		atomic_store_explicit(&place, at, memory_order_relaxed);
+	}
+	return stack_bytes + (at != 1 ? ((size_t(*)(const pthread_attr_t *))at)(attr) : 0);
 }
 
 static int create(struct start *s, size_t stack_bytes)

@@ -5,7 +5,8 @@
  * Each blocks every signal (a handler of the target must never run on it), and leaves the target's descriptor table
  * for an empty one of its own (close_range with CLOSE_RANGE_UNSHARE; unshare(CLONE_FILES) on kernels before 5.9): no
  * descriptor of ours is ever seen, inherited over fork, closed by closefrom or counted against the target's. Threads
- * started by one of ours share that private table. */
+ * started by one of ours share that private table. They are scheduled as SCHED_BATCH: waking up, they take no CPU from a
+ * thread of the target's that runs. */
 #ifndef PPA_BASE_THREAD_H
 #define PPA_BASE_THREAD_H
 

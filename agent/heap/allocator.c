@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "agent/base/resolve.h"
-#include "agent/base/vheap.h"
 #include "agent/heap/heap.h"
 #include "agent/heap/blocks.h"
+#include "agent/heap/own.h"
 
 enum { MUSL_BYTES = 1 << 20, PAGE_BYTES = 4096 };
 
@@ -150,29 +150,17 @@ static void resolve(void)
 void *ppa_allocator_own(size_t n, bool zeroed)
 {
 	struct ppa_block l = {.site = PPA_BLOCK_OWN, .bytes = n}, stale;
-	int saved = errno;
 	bool has_stale;
-	void *p = zeroed ? ppa_vheap_calloc(1, n) : ppa_vheap_malloc(n);
+	void *p = ppa_own_alloc(n);
 
-	if (p && ppa_blocks_add(p, &l, &stale, &has_stale)) {
-		if (has_stale)
-			ppa_heap_forget(&stale);
-		errno = saved;
+	/* Nothing can be stale: nobody else's block ever lay here. */
+	if (p && ppa_blocks_add(p, &l, &stale, &has_stale))
 		return p;
-	}
-	ppa_vheap_free(p);
-	errno = saved;
+	if (p)
+		ppa_own_free(p, n);
 	if (ppa_self.is_resolving)
 		return NULL;
 	return zeroed ? ppa_allocator.calloc(1, n) : ppa_allocator.malloc(n);
-}
-
-void ppa_allocator_free_own(void *p)
-{
-	int saved = errno;
-
-	ppa_vheap_free(p);
-	errno = saved;
 }
 
 uintptr_t ppa_heap_allocator_address(void)

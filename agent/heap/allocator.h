@@ -41,7 +41,4 @@ static inline bool ppa_allocator_serves_own(void)
  * Context: any. */
 void *ppa_allocator_own(size_t n, bool zeroed) PPA_CTX_ANY;
 
-/* Free a block that ppa_allocator_own gave; errno is kept. Context: any. */
-void ppa_allocator_free_own(void *p) PPA_CTX_ANY;
-
 #endif

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "agent/base/attr.h"
+#include "agent/heap/countdown_x86_64.h"
 
 struct ppa_site;
 
@@ -44,8 +45,7 @@ static inline __attribute__((always_inline)) bool ppa_blocks_may_have(const void
 	/* relaxed: whoever frees a block got its address after it was entered, and the address carries the order. */
 	struct ppa_blocks_filter *f = atomic_load_explicit(&ppa_blocks_filter, memory_order_relaxed);
 
-	return atomic_load_explicit(&f->counts[(uintptr_t)p >> PPA_BLOCKS_FILTER_SHIFT & f->mask],
-				    memory_order_relaxed) != 0;
+	return ppa_arch_is_set(&f->counts[(uintptr_t)p >> PPA_BLOCKS_FILTER_SHIFT & f->mask]);
 }
 
 /* Enter p, which is not null and was just allocated. An entry that stands for the same address is handed out in *stale: that

@@ -16,6 +16,7 @@
 #include "agent/base/self.h"
 #include "agent/base/sys.h"
 #include "agent/heap/blocks.h"
+#include "agent/heap/own.h"
 #include "agent/heap/poisson.h"
 #include "agent/profile/random.h"
 #include "agent/thread/stack_here.h"
@@ -128,13 +129,12 @@ PPA_CTX_MALLOC static uint64_t bytes_of(const struct ppa_block *l)
 void ppa_heap_record(const void *p, size_t n, uint64_t rate, uintptr_t caller)
 {
 	struct ppa_block l = {.bytes = n, .weight = ppa_poisson_weight((uint64_t)n + 1, rate)}, stale;
-	struct ppa_stack_here stack;
+	struct ppa_stack_want want = {.table = &ppa_heap_sites, .label = site_label(n), .is_sampled = true};
 	bool has_stale;
 
 	l.born_s = ppa_sys_clock_ns(CLOCK_MONOTONIC) / 1000000000;
-	ppa_stack_take(caller, &stack);
-	l.site = ppa_sites_find(&ppa_heap_sites, stack.pcs, stack.npcs, stack.origin, site_label(n));
-	ppa_stack_drop(&stack);
+	ppa_stack_find(&want, 1, 0, caller);
+	l.site = want.site;
 	/* Before it can be freed. */
 	ppa_site_add(l.site, PPA_HEAP_ALLOC_OBJECTS, l.weight);
 	ppa_site_add(l.site, PPA_HEAP_ALLOC_BYTES, bytes_of(&l));
@@ -243,6 +243,7 @@ int ppa_heap_start(uint64_t rate)
 void ppa_heap_reset(void)
 {
 	ppa_blocks_reset();
+	ppa_own_reset();
 	ppa_stack_reset();
 	ppa_heap_unseen_reset();
 }

@@ -16,21 +16,28 @@
 #include "agent/heap/allocator.h"
 #include "agent/heap/heap.h"
 #include "agent/heap/blocks.h"
+#include "agent/heap/countdown_x86_64.h"
+#include "agent/heap/own.h"
 
 enum { PAGE_BYTES = 4096 };
 
 #define CALLER ((uintptr_t)__builtin_return_address(0))
 #define COLD __attribute__((noinline, cold))
 
-/* Count n bytes down; true if that is beyond the next sample point (or nobody knows where that is). */
+/* Count n bytes down; true if that is beyond the next sample point (or nobody knows where that is), and then the count is
+ * as it was once undo has been called. (n + 1 wraps to 0 for a block that nobody has room for: the genuine function says
+ * so.) */
 static inline __attribute__((always_inline)) bool is_due(size_t n)
 {
-	uint64_t left = ppa_self.heap_left;
+	return ppa_arch_count_down(&ppa_self.heap_left, (uint64_t)n + 1);
+}
 
-	if (ppa_unlikely(n >= left))
-		return true;
-	ppa_self.heap_left = left - n - 1;
-	return false;
+static void undo(size_t n)
+{
+	ppa_self.heap_left += (uint64_t)n + 1;
+	/* A handler of the target's came in between and allocated. */
+	if (ppa_self.heap_left > INT64_MAX)
+		ppa_self.heap_left = 0;
 }
 
 /* ---- malloc, calloc ---- */
@@ -40,6 +47,7 @@ static COLD void *malloc_due(size_t n, uintptr_t caller)
 	uint64_t rate;
 	void *p;
 
+	undo(n);
 	if (ppa_allocator_serves_own())
 		return ppa_allocator_own(n, false);
 	if (!ppa_heap_decide(n, &rate))
@@ -62,6 +70,7 @@ static COLD void *calloc_due(size_t n, size_t size, uintptr_t caller)
 	uint64_t rate;
 	void *p;
 
+	undo(n * size);
 	if (ppa_allocator_serves_own())
 		return ppa_allocator_own(n * size, true);
 	if (!ppa_heap_decide(n * size, &rate))
@@ -91,7 +100,7 @@ static COLD void free_known(void *p)
 
 	if (ppa_blocks_remove(p, &l)) {
 		if (l.site == PPA_BLOCK_OWN)
-			ppa_allocator_free_own(p);
+			ppa_own_free(p, l.bytes);
 		if (l.site == PPA_BLOCK_OWN || l.site == PPA_BLOCK_ORPHAN)
 			return;
 		ppa_heap_forget(&l);
@@ -137,7 +146,7 @@ static void *move_own(void *p, size_t n, struct ppa_block_place *place, const st
 		memcpy(q, p, n < l->bytes ? n : l->bytes);
 	ppa_blocks_drop(place, p, l);
 	if (l->site == PPA_BLOCK_OWN)
-		ppa_allocator_free_own(p);
+		ppa_own_free(p, l->bytes);
 	return q;
 }
 
@@ -168,6 +177,7 @@ static COLD void *realloc_due(void *p, size_t n, uintptr_t caller)
 	uint64_t rate;
 	void *q;
 
+	undo(n);
 	if (place && (l.site == PPA_BLOCK_OWN || l.site == PPA_BLOCK_ORPHAN))
 		return move_own(p, n, place, &l);
 	if (!p && ppa_allocator_serves_own())
@@ -187,9 +197,8 @@ static COLD void *realloc_due(void *p, size_t n, uintptr_t caller)
 
 static inline __attribute__((always_inline)) void *realloc_from(void *p, size_t n, uintptr_t caller)
 {
-	if (ppa_unlikely(ppa_blocks_may_have(p) || n >= ppa_self.heap_left))
+	if (ppa_unlikely(is_due(n) || ppa_blocks_may_have(p)))
 		return realloc_due(p, n, caller);
-	ppa_self.heap_left -= n + 1;
 	return ppa_allocator.realloc(p, n);
 }
 
@@ -216,6 +225,7 @@ static COLD int posix_memalign_due(void **out, size_t alignment, size_t n, uintp
 	uint64_t rate;
 	int err;
 
+	undo(n);
 	if (ppa_allocator_serves_own() || !ppa_heap_decide(n, &rate))
 		return ppa_allocator.posix_memalign(out, alignment, n);
 	err = ppa_allocator.posix_memalign(out, alignment, n);
@@ -236,6 +246,7 @@ static COLD void *aligned_due(void *(*genuine)(size_t, size_t), size_t alignment
 	uint64_t rate;
 	void *p;
 
+	undo(n);
 	if (ppa_allocator_serves_own() || !ppa_heap_decide(n, &rate))
 		return genuine(alignment, n);
 	p = genuine(alignment, n);
@@ -263,6 +274,7 @@ static COLD void *paged_due(void *(*genuine)(size_t), size_t n, uintptr_t caller
 	uint64_t rate;
 	void *p;
 
+	undo(n);
 	if (ppa_allocator_serves_own() || !ppa_heap_decide(n, &rate))
 		return genuine(n);
 	p = genuine(n);
@@ -296,12 +308,17 @@ uintptr_t ppa_heap_hook_address(void)
 	return (uintptr_t)own_malloc;
 }
 
-PPA_EXPORT size_t malloc_usable_size(void *p)
+static COLD size_t own_usable_size(void *p)
 {
 	struct ppa_block l;
 
-	if (ppa_unlikely(ppa_blocks_may_have(p)) && ppa_blocks_find(p, &l) &&
-	    (l.site == PPA_BLOCK_OWN || l.site == PPA_BLOCK_ORPHAN))
-		return l.bytes;
+	return ppa_blocks_find(p, &l) ? l.bytes : 0;
+}
+
+/* redis asks seven times a request. */
+PPA_EXPORT size_t malloc_usable_size(void *p)
+{
+	if (ppa_unlikely(ppa_own_holds(p)))
+		return own_usable_size(p);
 	return ppa_allocator.malloc_usable_size(p);
 }

@@ -72,6 +72,7 @@ func TestHeapOfTwentyMillionObjects(t *testing.T) {
 	x.window(0)
 	var took, quiet, scraped, quietPreempted, scrapedPreempted []time.Duration
 	var first time.Duration
+	var firstCPU float64
 	for i := range rounds {
 		// A quiet window as long as the scrape takes, with the little that asking costs; then one with a scrape.
 		if len(took) > 0 {
@@ -79,13 +80,17 @@ func TestHeapOfTwentyMillionObjects(t *testing.T) {
 		}
 		w := x.window(2*i + 1)
 		quiet, quietPreempted = append(quiet, w.longest), append(quietPreempted, w.preempted)
+		before := 0.0
+		if i == 0 {
+			before = metrics(x)[`pprofagent_cpu_seconds_total`]
+		}
 		a := x.get("/debug/pprof/heap")
 		if a.status != 200 {
 			t.Fatalf("status %d", a.status)
 		}
 		w = x.window(2*i + 2)
 		if i == 0 {
-			first = a.took
+			first, firstCPU = a.took, metrics(x)[`pprofagent_cpu_seconds_total`]-before
 		} else {
 			took = append(took, a.took)
 			scraped, scrapedPreempted = append(scraped, w.longest), append(scrapedPreempted, w.preempted)
@@ -95,7 +100,7 @@ func TestHeapOfTwentyMillionObjects(t *testing.T) {
 	truth, got := lines[0], heapOf(p, "big_here")
 	want, _ := strconv.ParseFloat(truth[4], 64)
 	note(t, "%s objects, %s bytes; RSS %d MiB, %d records", truth[1], truth[2], residentBytes(x.pid())>>20, len(p.Sample))
-	note(t, "served in %v (first), %v (median), %v (slowest)", first, quantile(took, 0.5), quantile(took, 1))
+	note(t, "served in %v (first; %.3f s of CPU), %v (median), %v (slowest)", first, firstCPU, quantile(took, 0.5), quantile(took, 1))
 	note(t, "longest iteration of the allocating thread: quiet %v (median), %v (90 %%), %v; scraped %v, %v, %v", quantile(quiet, 0.5),
 		quantile(quiet, 0.9), quantile(quiet, 1), quantile(scraped, 0.5), quantile(scraped, 0.9), quantile(scraped, 1))
 	note(t, "when preempted: quiet %v, %v; scraped %v, %v", quantile(quietPreempted, 0.5), quantile(quietPreempted, 1),
@@ -106,8 +111,9 @@ func TestHeapOfTwentyMillionObjects(t *testing.T) {
 	if q := quantile(took, 0.5); q > 200*time.Millisecond {
 		t.Errorf("a profile takes %v", q)
 	}
-	if first > 400*time.Millisecond {
-		t.Errorf("the first profile, which reads symbol tables, takes %v", first)
+	// Of CPU time: one answer's wall clock says how busy the machine was.
+	if firstCPU > 0.4 {
+		t.Errorf("the first profile, which reads symbol tables, takes %.3f s of CPU", firstCPU)
 	}
 	// The 90th percentile of ten and more windows: one of them may have met another process on this machine.
 	if more := quantile(scraped, 0.9) - quantile(quiet, 0.9); more > time.Millisecond {

@@ -54,7 +54,7 @@ the_rest_all_along() {
 }
 
 # What $TMP/cpu.N account for against the process's CPU time in their comments, of at most 20 of them: nothing is lost that is
-# not counted. A window may begin and end within a tick of each of the threads there are.
+# not counted. A window may begin and end within a tick (4 ms) of each thread that is busy, three runners and two of their threads.
 cpu_is_whole() {
 	local p
 	for p in $(find "$TMP" -name 'cpu.*' | sort -t. -k3 -n | head -20); do
@@ -65,7 +65,9 @@ cpu_is_whole() {
 		END {
 			off = process ? samples / (process - own) - 1 : -1
 			printf "%d profiles at 1000 Hz: %d ms in samples, %d ms of CPU without the agent: %+.2f %%\n", n, samples, process - own, 100 * off
-			exit !(n >= 1 && off < 0.05 && off > -0.05)
+			missing = process - own - samples
+			allowed = 0.05 * (process - own) + n * 2 * 5 * 4
+			exit !(n >= 1 && missing < allowed && missing > -allowed)
 		}'
 }
 
@@ -89,7 +91,9 @@ objects() {
 # storm RATE SECONDS
 storm() {
 	local i
-	AGENT_ENV=("PPROF_HEAP_RATE=$1" PPROF_LOG=quiet) # children that live for long announce themselves
+	# Children that live for long announce themselves. Without lines: what is kept of them grows with each address that is
+	# seen for the first time, up to a limit of its own.
+	AGENT_ENV=("PPROF_HEAP_RATE=$1" PPROF_LOG=quiet PPROF_SYMBOLS=names)
 	start nice -n 5 "$CHURN" "$2" 3 20
 	[ -n "$ADDR" ] || fail "the agent told no address: $(cat "$TMP/err")"
 	heap_all_along
