@@ -85,6 +85,11 @@ static void begin(void)
 	ppa_ready_prepare();
 }
 
+static void begin_in_child(void)
+{
+	ppa_ready_inherit();
+}
+
 static void speak(void)
 {
 	const char *unseen = ppa_heap_rate() ? ppa_heap_unseen() : NULL;
@@ -101,7 +106,7 @@ static void start_server(bool is_fork_child)
 		.token_file = config.token_file,
 		.allows_settings = config.settings,
 		.program = program_name,
-		.begin = begin,
+		.begin = is_fork_child ? begin_in_child : begin,
 		.speak = speak,
 		.is_fork_child = is_fork_child,
 	};

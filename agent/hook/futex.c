@@ -80,6 +80,12 @@ static bool wakes(long nr, long op)
 	}
 }
 
+/* Most say how many; there are none where nobody slept. */
+static bool has_woken(long op, long r)
+{
+	return (op & FUTEX_CMD_MASK) == FUTEX_UNLOCK_PI ? r == 0 : r > 0;
+}
+
 static enum ppa_wait_outcome outcome_of(long r)
 {
 	if (r >= 0)
@@ -94,12 +100,18 @@ long ppa_hook_futex(long nr, long a, long b, long c, long d, long e, long f)
 long ppa_hook_futex(long nr, long a, long b, long c, long d, long e, long f)
 {
 	struct ppa_wait w;
+	uint64_t at;
 	long r;
 
 	PPA_WAIT_MAY_UNWIND();
-	if (ppa_unlikely(ppa_trace_is_watched((const void *)a)) && wakes(nr, b))
-		ppa_trace_wake((const void *)a, c != 1, (uintptr_t)ppa_real_syscall,
-			       (uintptr_t)__builtin_return_address(0));
+	if (ppa_unlikely(ppa_trace_is_watched((const void *)a)) && wakes(nr, b)) {
+		at = ppa_trace_waking();
+		r = ppa_real_syscall(nr, a, b, c, d, e, f);
+		if (has_woken(b, r))
+			ppa_trace_woke((const void *)a, at, c != 1, (uintptr_t)ppa_real_syscall,
+				       (uintptr_t)__builtin_return_address(0));
+		return r;
+	}
 	if (!waits(nr, b) || !ppa_contention_is_on() || ppa_self.is_ours)
 		return ppa_real_syscall(nr, a, b, c, d, e, f);
 	ppa_wait_begin(&w, NULL, PPA_PARKED_FUTEX, (const void *)a);

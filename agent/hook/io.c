@@ -81,10 +81,13 @@ extern const char *gnu_get_libc_version(void) __attribute__((weak));
 
 #define FIELD(name) __typeof__(&name) name;
 #define FIELD64(name) __typeof__(&name##64) name##64;
-static struct {
+struct genuine {
 	NAMES(FIELD)
 	NAMES64(FIELD64)
-} real;
+};
+
+/* Until they are known each is a function that asks (below), so that a hook need not look. */
+static struct genuine real;
 
 static __attribute__((noinline, cold)) void resolve(void)
 {
@@ -118,11 +121,6 @@ static enum ppa_wait_outcome by_error(int err)
 	return err == EINTR ? PPA_WAIT_VAIN : PPA_WAIT_REFUSED;
 }
 
-static inline __attribute__((always_inline)) bool is_measured(void)
-{
-	return ppa_unlikely(ppa_contention_measures_io()) && !ppa_self.is_ours;
-}
-
 /* The hook of a function: kind for whoever dumps threads, object it waits for, which descriptor (struct ppa_trace_wait's fd),
  * outcome of its result r, arguments in parentheses, then its parameters. */
 #define IO(type, name, kind, object, about, outcome, arguments, ...)                                                   \
@@ -131,6 +129,8 @@ static inline __attribute__((always_inline)) bool is_measured(void)
 		struct ppa_wait w;                                                                                     \
 		type r;                                                                                                \
                                                                                                                        \
+		if (ppa_self.is_ours)                                                                                  \
+			return real.name arguments;                                                                    \
 		PPA_WAIT_MAY_UNWIND();                                                                                 \
 		ppa_wait_begin(&w, NULL, kind, object);                                                                \
 		w.is_io = true;                                                                                        \
@@ -141,11 +141,14 @@ static inline __attribute__((always_inline)) bool is_measured(void)
 		ppa_wait_end(&w, outcome, (uintptr_t)real.name, caller);                                               \
 		return r;                                                                                              \
 	}                                                                                                              \
+	static __attribute__((cold)) type boot_##name(__VA_ARGS__)                                                     \
+	{                                                                                                              \
+		resolve();                                                                                             \
+		return real.name arguments;                                                                            \
+	}                                                                                                              \
 	PPA_EXPORT type name(__VA_ARGS__)                                                                              \
 	{                                                                                                              \
-		if (ppa_unlikely(!real.name))                                                                          \
-			resolve();                                                                                     \
-		if (is_measured())                                                                                     \
+		if (ppa_unlikely(ppa_contention_measures_io()))                                                        \
 			return waiting_##name((uintptr_t)__builtin_return_address(0), EACH arguments);                 \
 		return real.name arguments;                                                                            \
 	}
@@ -226,3 +229,7 @@ IO(pid_t, wait3, PPA_PARKED_CHILD, NULL, NOTHING, FAILED, (status, options, usag
    struct rusage *usage)
 IO(pid_t, wait4, PPA_PARKED_CHILD, NULL, NOTHING, FAILED, (pid, status, options, usage), pid_t pid, int *status,
    int options, struct rusage *usage)
+
+#define BOOT(name) .name = boot_##name,
+#define BOOT64(name) .name##64 = boot_##name##64,
+static struct genuine real = {NAMES(BOOT) NAMES64(BOOT64)};

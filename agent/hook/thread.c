@@ -73,28 +73,28 @@ static size_t stack_bytes_of(const pthread_attr_t *attr)
 	return bytes;
 }
 
-/* What a trace says of a birth: known only before, said only if there was one. */
+/* What a trace says of a birth: known only before, said only if there was one. Its time is that of the genuine function's
+ * return: the new thread is let go at the very end of it, after its stack was made. */
 struct birth {
-	uint64_t key, at_ns; /* at_ns 0: no trace is recorded */
+	uint64_t key;
+	bool is_traced;
 	const struct ppa_site *site;
 };
 
 static struct birth before_birth(const struct ppa_thread *t, const struct ppa_site *site)
 {
-	struct birth b = {0, 0, site};
+	struct birth b = {0, ppa_trace_is_on(), site};
 
-	if (ppa_unlikely(ppa_trace_is_on())) {
+	if (ppa_unlikely(b.is_traced))
 		b.key = ppa_threads_key(ppa_threads_index(t),
 					atomic_load_explicit(&t->generation, memory_order_relaxed));
-		b.at_ns = ppa_sys_clock_ns(CLOCK_MONOTONIC);
-	}
 	return b;
 }
 
 static void after_birth(const struct birth *b)
 {
-	if (ppa_unlikely(b->at_ns != 0))
-		ppa_trace_created(b->key, b->at_ns, b->site);
+	if (ppa_unlikely(b->is_traced))
+		ppa_trace_created(b->key, ppa_sys_clock_ns(CLOCK_MONOTONIC), b->site);
 }
 
 PPA_EXPORT int pthread_create(pthread_t *restrict thread, const pthread_attr_t *restrict attr, void *(*fn)(void *),

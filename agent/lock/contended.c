@@ -6,7 +6,9 @@
  * first   waiters (12 bits) and the stamp of the last release
  * second  sum of the stamps up to which each waiter is charged
  *
- * A charge at time t is waiters * t - sum, and leaves sum = waiters * t behind. */
+ * A charge at time t is waiters * t - sum, and leaves sum = waiters * t behind.
+ *
+ * Which sets were ever entered is kept beside them: a child of a fork clears those and copies no page of the others. */
 #include "agent/lock/contended.h"
 
 #include <stddef.h>
@@ -36,6 +38,7 @@ struct ppa_contended {
 _Atomic uint16_t ppa_contended_watched[1 << PPA_WATCH_BITS];
 
 static struct ppa_contended table[SETS][WAYS];
+static _Atomic uint64_t entered[SETS / 64]; /* a bit a set */
 static _Atomic uint32_t generation;
 
 static inline uint32_t waiters_of(struct ppa_arch_pair s)
@@ -137,6 +140,16 @@ PPA_CTX_MALLOC static ppa_stamp remove_waiter(struct ppa_contended *e, const str
 	return release_of(v);
 }
 
+/* Before anything of the set changes. */
+PPA_CTX_MALLOC static void note_entered(uint32_t hash)
+{
+	_Atomic uint64_t *word = &entered[hash % SETS / 64];
+	uint64_t bit = UINT64_C(1) << hash % 64;
+
+	if (ppa_unlikely(!(atomic_load_explicit(word, memory_order_relaxed) & bit)))
+		atomic_fetch_or_explicit(word, bit, memory_order_relaxed);
+}
+
 void ppa_contended_enter(const void *lock, ppa_stamp now, struct ppa_stay *s)
 {
 	*s = (struct ppa_stay){
@@ -144,6 +157,7 @@ void ppa_contended_enter(const void *lock, ppa_stamp now, struct ppa_stay *s)
 		.begin = now,
 		.generation = atomic_load_explicit(&generation, memory_order_relaxed),
 	};
+	note_entered(ppa_contended_hash(lock));
 	/* Before the caller asks for the lock again: a release from now on sees it, or comes before that. */
 	atomic_fetch_add_explicit(&ppa_contended_watched[ppa_contended_hash(lock)], 1, memory_order_seq_cst);
 	for (int i = 0; i < RETRIES; i++) {
@@ -303,7 +317,13 @@ void ppa_contended_settle(const struct ppa_release *r, ppa_holder holder, uint16
 void ppa_contended_reset(void)
 {
 	atomic_fetch_add_explicit(&generation, 1, memory_order_relaxed);
-	memset(table, 0, sizeof(table));
-	for (unsigned i = 0; i < PPA_ARRAY_LEN(ppa_contended_watched); i++)
-		atomic_store_explicit(&ppa_contended_watched[i], 0, memory_order_relaxed);
+	for (unsigned set = 0; set < SETS; set++) {
+		if (!(atomic_load_explicit(&entered[set / 64], memory_order_relaxed) >> set % 64 & 1))
+			continue;
+		memset(table[set], 0, sizeof(table[set]));
+		for (unsigned hash = set; hash < PPA_ARRAY_LEN(ppa_contended_watched); hash += SETS)
+			atomic_store_explicit(&ppa_contended_watched[hash], 0, memory_order_relaxed);
+	}
+	for (unsigned i = 0; i < PPA_ARRAY_LEN(entered); i++)
+		atomic_store_explicit(&entered[i], 0, memory_order_relaxed);
 }

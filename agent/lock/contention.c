@@ -101,32 +101,29 @@ PPA_CTX_MALLOC static struct kept draw_block(uint64_t ns, bool is_io)
 	return k;
 }
 
-PPA_CTX_MALLOC static struct ppa_site *site_of(struct ppa_sites *table, const struct ppa_stack_here *s)
-{
-	return ppa_sites_find(table, s->pcs, s->npcs, s->origin, 0);
-}
-
-/* A wait of ns for block is over, and what it is to the trace. One walk serves both. */
+/* A wait of ns for block is over, and what it is to the trace. One look at the stack serves both. */
 PPA_CTX_MALLOC static void charge_waiter(const struct ppa_wait *w, uint64_t ns, const struct ppa_trace_wait *trace,
 					 uintptr_t function, uintptr_t caller)
 {
 	bool is_traced = ppa_unlikely(ppa_trace_is_on()) && ppa_trace_wants(trace);
 	struct kept k = draw_block(ns, w->is_io);
-	struct ppa_stack_here stack;
+	struct ppa_stack_want wants[2];
+	size_t n = 0;
 
-	if (!k.contentions && !is_traced)
-		return;
-	ppa_stack_take(caller, &stack);
-	if (function)
-		ppa_stack_add_leaf(&stack, function);
 	if (is_traced)
-		ppa_trace_wait(trace, site_of(&ppa_trace_sites, &stack));
-	if (k.contentions) {
-		if (w->is_io)
-			ppa_stack_add_leaf(&stack, ppa_marker_address(PPA_MARKER_IO));
-		charge(site_of(&ppa_block_sites, &stack), k.contentions, k.ns);
-	}
-	ppa_stack_drop(&stack);
+		wants[n++] = (struct ppa_stack_want){.table = &ppa_trace_sites};
+	if (k.contentions)
+		wants[n++] = (struct ppa_stack_want){
+			.table = &ppa_block_sites,
+			.above = w->is_io ? ppa_marker_address(PPA_MARKER_IO) : 0,
+		};
+	if (!n)
+		return;
+	ppa_stack_find(wants, n, function, caller);
+	if (is_traced)
+		ppa_trace_wait(trace, wants[0].site);
+	if (k.contentions)
+		charge(wants[n - 1].site, k.contentions, k.ns);
 }
 
 /* ---- waits ---- */
@@ -222,11 +219,10 @@ void ppa_wait_end(struct ppa_wait *w, enum ppa_wait_outcome outcome, uintptr_t f
 /* The unwinder's frames are on the stack, too. */
 static void trace_left(const struct ppa_trace_wait *trace)
 {
-	struct ppa_stack_here stack;
+	struct ppa_stack_want want = {.table = &ppa_trace_sites};
 
-	ppa_stack_take((uintptr_t)__builtin_return_address(0), &stack);
-	ppa_trace_wait(trace, site_of(&ppa_trace_sites, &stack));
-	ppa_stack_drop(&stack);
+	ppa_stack_find(&want, 1, 0, (uintptr_t)__builtin_return_address(0));
+	ppa_trace_wait(trace, want.site);
 }
 
 /* What the unwinder asks for each frame of a hook (Itanium C++ ABI, 1.6.2): nothing here catches; while frames are
@@ -265,7 +261,8 @@ bool ppa_release_begin(struct ppa_releasing *r, const void *lock, bool may_have_
 	if (!ppa_contended_release(lock, stamp_of(now), &r->release))
 		return false;
 	r->lock = lock;
-	r->trace_ns = ppa_trace_is_on() ? now : 0;
+	/* Anew: the books took a moment, which the woken thread did not wait for. */
+	r->trace_ns = ppa_trace_is_on() ? now_ns() : 0;
 	r->scale = draw_mutex_scale();
 	if (!may_have_sleepers && r->release.time > FALLING_ASLEEP_NS >> UNIT_BITS) {
 		charge_unknown(0, r->release.time * r->scale);
@@ -296,20 +293,23 @@ PPA_CTX_MALLOC static void settle(struct ppa_releasing *r, struct ppa_site *site
 
 void ppa_release_end(struct ppa_releasing *r, bool is_released, uintptr_t function, uintptr_t caller)
 {
-	struct ppa_stack_here stack;
+	struct ppa_stack_want wants[2];
+	size_t n = 0;
 
 	if (!is_released) {
 		if (r->scale)
 			settle(r, NULL);
 		return;
 	}
-	ppa_stack_take(caller, &stack);
-	ppa_stack_add_leaf(&stack, function);
 	if (r->scale)
-		settle(r, site_of(&ppa_mutex_sites, &stack));
+		wants[n++] = (struct ppa_stack_want){.table = &ppa_mutex_sites};
 	if (ppa_unlikely(r->trace_ns))
-		ppa_trace_wake_at(r->lock, r->trace_ns, false, site_of(&ppa_trace_sites, &stack));
-	ppa_stack_drop(&stack);
+		wants[n++] = (struct ppa_stack_want){.table = &ppa_trace_sites};
+	ppa_stack_find(wants, n, function, caller);
+	if (r->scale)
+		settle(r, wants[0].site);
+	if (ppa_unlikely(r->trace_ns))
+		ppa_trace_wake_at(r->lock, r->trace_ns, false, wants[n - 1].site);
 }
 
 /* ---- the rest ---- */

@@ -19,14 +19,14 @@ static struct {
 	_Atomic uint32_t done; /* futex */
 } ready;
 
-int ppa_ready_prepare(void)
+static int prepare(bool look_anew)
 {
 	int err;
 
 	ppa_lock(&ready.lock);
 	err = ppa_unwind_init();
 	if (!err)
-		err = ppa_modules_refresh(true);
+		err = ppa_modules_refresh(look_anew);
 	if (!err) {
 		ppa_unindexed_learn();
 		ppa_starts_learn();
@@ -35,6 +35,16 @@ int ppa_ready_prepare(void)
 	atomic_store_explicit(&ready.done, 1, memory_order_release);
 	ppa_syscall(SYS_futex, (long)&ready.done, FUTEX_WAKE_PRIVATE, INT32_MAX, 0, 0, 0);
 	return err;
+}
+
+int ppa_ready_prepare(void)
+{
+	return prepare(true);
+}
+
+int ppa_ready_inherit(void)
+{
+	return prepare(false);
 }
 
 void ppa_ready_wait(int ms)

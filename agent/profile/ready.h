@@ -11,6 +11,10 @@
 /* Do it; again only what changed since. 0 or -errno. Context: server. */
 int ppa_ready_prepare(void) PPA_CTX_SERVER;
 
+/* The same in a child of a fork, which has what its parent had: only what was missing or has changed. 0 or -errno.
+ * Context: server. */
+int ppa_ready_inherit(void) PPA_CTX_SERVER;
+
 /* Wait at most so many milliseconds until it was done once. Context: init. */
 void ppa_ready_wait(int ms) PPA_CTX_INIT;
 

@@ -2,7 +2,8 @@
  *
  * Recording is on while somebody wants it: one request, and the keeper of the past, a thread of ours that exists if the
  * settings ask for it. Who records also keeps the sampler going and reads how much memory there is. The keeper takes
- * back what is older than the past it keeps, or than the window of a request that runs. */
+ * back what is older than the past it keeps, or than the window of a request that runs; whoever records, the older half of
+ * all when memory gets short. */
 #include "agent/snapshot/trace_collect.h"
 
 #include <errno.h>
@@ -186,15 +187,6 @@ static void stop(void)
 	trace.ncounters = trace.counters_cap = 0;
 }
 
-/* What has to be done every STEP_NS while recording. */
-static void step(void)
-{
-	ppa_sampler_tick();
-	ppa_lock(&trace.lock);
-	count_memory();
-	ppa_unlock(&trace.lock);
-}
-
 /* ---- the keeper of the past ---- */
 
 static bool is_alive(pid_t tid)
@@ -218,6 +210,18 @@ static void take_back(void)
 		close_cpu();
 		open_cpu();
 	}
+}
+
+/* What has to be done every STEP_NS while recording. Threads that fill the memory faster than what is old is taken back
+ * lose the oldest records, not the newest: whoever looks at a trace of too much wants to see one end of it whole. */
+static void step(void)
+{
+	ppa_sampler_tick();
+	ppa_lock(&trace.lock);
+	count_memory();
+	if (ppa_trace_is_short())
+		take_back();
+	ppa_unlock(&trace.lock);
 }
 
 static void keep_on(void)
@@ -319,6 +323,13 @@ static int record(const struct ppa_trace_request *req, const struct ppa_trace_in
 		err = wait_out(req, w.start_ns);
 	}
 	if (!err) {
+		ppa_lock(&trace.lock);
+		/* The memory was too small for all of it: the window begins later, where nobody looked at the threads. */
+		if (trace.missing_ns > w.start_ns) {
+			w.start_ns = trace.missing_ns;
+			w.before = NULL;
+		}
+		ppa_unlock(&trace.lock);
 		w.stop_ns = now_ns();
 		err = build(&w, out);
 	}

@@ -82,5 +82,15 @@ static void forget(const struct ppa_site *s, void *unused)
 
 void ppa_created_reset(void)
 {
-	ppa_sites_each(&ppa_created_sites, forget, NULL);
+	enum { MARKERS = 3 }; /* first, unknown, and the table's own */
+
+	/* The parent of many children often has created no thread: its pages are not to be read for nothing. */
+	if (atomic_load_explicit(&ppa_created_sites.count, memory_order_relaxed) > MARKERS) {
+		ppa_sites_each(&ppa_created_sites, forget, NULL);
+		return;
+	}
+	if (created.first)
+		forget(created.first, NULL);
+	if (created.unknown)
+		forget(created.unknown, NULL);
 }

@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "agent/base/local_x86_64.h"
 #include "agent/base/self.h"
 #include "agent/base/sys.h"
 #include "agent/thread/threads.h"
@@ -24,7 +25,7 @@ enum {
 	CLOSE_WAIT_NS = 100000000,
 	CLOSE_STEP_NS = 1000000,
 	STUCK_NS = 2000000000,
-	SHORT_SHARE = 8, /* less than one part in so many free: take back what is newer, too */
+	SHORT_SHARE = 4, /* less than one part in so many free: take back what is newer, too */
 };
 
 struct ppa_trace_chunk {
@@ -258,7 +259,7 @@ void ppa_trace_put(struct ppa_trace_track *t, struct ppa_trace_head head, const 
 			continue;
 		}
 		if (atomic_load_explicit(&c->used, memory_order_relaxed) + head.nwords <= CHUNK_WORDS)
-			at = atomic_fetch_add_explicit(&c->used, head.nwords, memory_order_relaxed);
+			at = ppa_arch_local_fetch_add(&c->used, head.nwords);
 		is_done = at + head.nwords <= CHUNK_WORDS;
 		if (is_done)
 			fill(&c->words[at], head, words);
@@ -467,12 +468,18 @@ static uint64_t oldest_full(void)
 	return oldest;
 }
 
-uint64_t ppa_trace_recycle(uint64_t before_ns, bool (*is_alive)(pid_t tid))
+bool ppa_trace_is_short(void)
 {
 	uint32_t nfree = buffer.nchunks - taken_chunks() + atomic_load_explicit(&buffer.nfree, memory_order_relaxed);
+
+	return nfree < buffer.nchunks / SHORT_SHARE;
+}
+
+uint64_t ppa_trace_recycle(uint64_t before_ns, bool (*is_alive)(pid_t tid))
+{
 	uint64_t now = ppa_sys_clock_ns(CLOCK_MONOTONIC), oldest, missing = before_ns;
 
-	if (nfree < buffer.nchunks / SHORT_SHARE && (oldest = oldest_full()) < now) {
+	if (ppa_trace_is_short() && (oldest = oldest_full()) < now) {
 		uint64_t half = oldest + (now - oldest) / 2;
 
 		missing = half > before_ns ? half : before_ns;

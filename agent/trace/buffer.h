@@ -6,7 +6,8 @@
  * handler that interrupts a record may write its own, and whoever jumps out of it leaves a record behind that is never
  * whole.
  *
- * Full: the record is lost and counted. Only server threads take chunks back, and only such as no thread writes in: a
+ * Full: the record is lost and counted; but before that, who records has the oldest ones taken back, because the newest
+ * are what matters (ppa_trace_is_short). Only server threads take chunks back, and only such as no thread writes in: a
  * writer announces itself in the chunk and then looks again whether that is still the track's current one. */
 #ifndef PPA_TRACE_BUFFER_H
 #define PPA_TRACE_BUFFER_H
@@ -92,6 +93,9 @@ void ppa_trace_each_track(void (*visit)(struct ppa_trace_track *t, void *arg), v
 void ppa_trace_each_record(const struct ppa_trace_track *t,
 			   void (*visit)(const struct ppa_trace_head *head, const uint64_t *words, void *arg),
 			   void *arg) PPA_CTX_SERVER;
+
+/* Is the arena nearly used up? Context: server. */
+bool ppa_trace_is_short(void) PPA_CTX_SERVER;
 
 /* Take back chunks that were full before this time; if the arena is nearly used up, half of those that are full. Tracks
  * of ended threads go with their last chunk. is_alive: does this thread still exist? Returns the time before which records

@@ -144,24 +144,21 @@ void ppa_trace_wake_at(const void *object, uint64_t at_ns, bool is_all, const st
 
 PPA_CTX_MALLOC static const struct ppa_site *site_here(uintptr_t function, uintptr_t caller)
 {
-	struct ppa_stack_here stack;
-	const struct ppa_site *s;
+	struct ppa_stack_want want = {.table = &ppa_trace_sites};
 
-	ppa_stack_take(caller, &stack);
-	if (function)
-		ppa_stack_add_leaf(&stack, function);
-	s = ppa_sites_find(&ppa_trace_sites, stack.pcs, stack.npcs, stack.origin, 0);
-	ppa_stack_drop(&stack);
-	return s;
+	ppa_stack_find(&want, 1, function, caller);
+	return want.site;
 }
 
-void ppa_trace_wake(const void *object, bool is_all, uintptr_t function, uintptr_t caller)
+uint64_t ppa_trace_waking(void)
 {
-	uint64_t now = ppa_sys_clock_ns(CLOCK_MONOTONIC);
+	return ppa_self.is_ours ? 0 : ppa_sys_clock_ns(CLOCK_MONOTONIC);
+}
 
-	if (ppa_self.is_ours)
-		return;
-	ppa_trace_wake_at(object, now, is_all, site_here(function, caller));
+void ppa_trace_woke(const void *object, uint64_t at_ns, bool is_all, uintptr_t function, uintptr_t caller)
+{
+	if (at_ns)
+		ppa_trace_wake_at(object, at_ns, is_all, site_here(function, caller));
 }
 
 /* ---- threads ---- */

@@ -84,9 +84,12 @@ void ppa_trace_unwatch(const void *object, uint32_t watching) PPA_CTX_MALLOC;
 /* The calling thread lets somebody go on who waits for object, at this time: one waiter, or is_all. Context: malloc. */
 void ppa_trace_wake_at(const void *object, uint64_t at_ns, bool is_all, const struct ppa_site *site) PPA_CTX_MALLOC;
 
-/* The same for now, with the stack of the caller: function is what it called, caller the hook's return address. To be
- * called before the genuine function. Keeps errno. Context: malloc. */
-void ppa_trace_wake(const void *object, bool is_all, uintptr_t function, uintptr_t caller) PPA_CTX_MALLOC;
+/* The same for a function that wakes: its time, asked for just before the genuine function (0: none is to be recorded),
+ * and its record with the stack of the caller afterwards, so that nobody sleeps a moment longer for our sake. function is
+ * what it called, caller the hook's return address. Both keep errno. Context: malloc. */
+uint64_t ppa_trace_waking(void) PPA_CTX_MALLOC;
+void ppa_trace_woke(const void *object, uint64_t at_ns, bool is_all, uintptr_t function,
+		    uintptr_t caller) PPA_CTX_MALLOC;
 
 /* ---- threads ---- */
 

@@ -25,6 +25,7 @@ type strictTrace struct {
 	usedStacks                   map[uint64]bool
 	frequencies, events, samples int
 	last                         map[uint64]uint64 // time of each M's last event
+	born, changed                map[uint64]uint64 // when its goroutine began, and last began or ceased to wait
 	goSeq, procSeq               map[uint64][]uint64
 	ofM                          map[uint64]uint64 // the P that runs on an M
 	procs, procsChange           uint64
@@ -60,7 +61,7 @@ func (s *strictTrace) uvarints(n int) ([]uint64, error) {
 // readStrictTrace reads a file with the header of Go 1.22.
 func readStrictTrace(file []byte) (*strictTrace, error) {
 	s := &strictTrace{file: file, at: 16, strings: map[uint64]string{0: ""}, stacks: map[uint64][]uint64{0: nil},
-		usedStrings: map[uint64]bool{}, usedStacks: map[uint64]bool{}, last: map[uint64]uint64{},
+		usedStrings: map[uint64]bool{}, usedStacks: map[uint64]bool{}, last: map[uint64]uint64{}, born: map[uint64]uint64{}, changed: map[uint64]uint64{},
 		goSeq: map[uint64][]uint64{}, procSeq: map[uint64][]uint64{}, ofM: map[uint64]uint64{}}
 	if !bytes.HasPrefix(file, []byte("go 1.22 trace\x00\x00\x00")) {
 		return nil, fmt.Errorf("header %q", file[:min(16, len(file))])
@@ -186,6 +187,19 @@ func (s *strictTrace) event(m, now uint64) (uint64, error) {
 		return 0, fmt.Errorf("time falls to %d", now)
 	}
 	s.last[m], s.end = now, max(s.end, now)
+	// A state that lasts no time is none: pprof counts it as nothing, and viewers draw it over its neighbour. But for the roll
+	// call, where each is named by such a one, and the agent's own thread, which stands for nobody.
+	switch id {
+	case 9:
+		s.born[m] = ^uint64(0)
+	case 10:
+		s.born[m] = max(s.born[m], now)
+	case 16, 20, 22, 23:
+		if before := s.changed[m]; now <= before && before > s.born[m] {
+			return 0, fmt.Errorf("event %d: two changes of state at %d", id, now)
+		}
+		s.changed[m] = now
+	}
 	for i, kind := range kinds {
 		if kind == 't' {
 			s.usedStrings[args[i]] = true

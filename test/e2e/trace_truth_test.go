@@ -166,8 +166,8 @@ func checkWaits(t *testing.T, out string, events []trace.Event, least int) {
 			t.Errorf("%s: the trace shows %d ns, the victim measured %d", kind, shown[kind], truth[kind])
 		}
 	}
-	// What the hooks do in between is under 5 us: they walk the poster's stack at the beginning, the waiter's at the end;
-	// but for the first time, when nothing is known of the code on the stack. So the median counts.
+	// What the hooks do in between is under 5 us: they walk the waiter's stack at the end; but for the first time, when
+	// nothing is known of the code on the stack. So the median counts. (TestTraceWakeUpsAreTrue leaves the hooks out.)
 	sort.Slice(latencies, func(i, j int) bool { return latencies[i] < latencies[j] })
 	sort.Slice(offs, func(i, j int) bool { return offs[i] < offs[j] })
 	latency, off := latencies[len(latencies)/2], offs[len(offs)/2]

@@ -33,6 +33,20 @@ for rates in "1 1" "10000 1" "0 0"; do
 	lock_same lockcontract
 done
 
+# What waited is recorded, whatever came of it, and nothing else is.
+AGENT_ENV=("PPROF_BLOCK_RATE=1")
+lock_same lockcounted
+for row in "waits_for_the_dying EOWNERDEAD" "waits_in_vain ETIMEDOUT" "waits_for_an_heir EOWNERDEAD"; do
+	read -r function result <<<"$row"
+	want=$(grep -c "${function//_/ }: $result " "$TMP/out")
+	got=$(contentions "$TMP/block" "$function")
+	[ "$want" -ge 3 ] || fail "$function: only $want came to $result"
+	[ "$got" = "$want" ] || fail "$function: $got waits were recorded, there were $want"
+done
+[ "$(grep -c "never waits: " "$TMP/out")" -gt 15 ] || fail "too few that never wait"
+got=$(contentions "$TMP/block" never_waits)
+[ "$got" = 0 ] || fail "of what never waits $got were recorded"
+
 for io in 0 1; do
 	AGENT_ENV=("PPROF_BLOCK_RATE=1" "PPROF_BLOCK_IO=$io")
 	lock_same iocontract

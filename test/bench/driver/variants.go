@@ -96,7 +96,7 @@ func forHeap(v *variant) bool {
 func forSamples(v *variant) bool {
 	return v.name == vNone || v.name == vControl || v.name == vPass || v.of == ofIdle && v.name != vBarely || v.of == ofSamples
 }
-func forPrograms(v *variant) bool { return forCPU(v) || v.name == vHeapOff }
+func forPrograms(v *variant) bool { return forCPU(v) || v.name == vHeapOff || v.name == vLockOff }
 
 // look finds what a variant needs of this machine.
 func (v *variant) look() {
