@@ -6,6 +6,7 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -191,9 +192,31 @@ func TestFormsThatDoNotExist(t *testing.T) {
 	for _, path := range []string{"heap?format=", "heap?type=nonsense", "heap?format=pprof&type=nonsense"} {
 		isFile(t, x.get(root+path), "heap")
 	}
-	a, err := ask(x.addr, "HEAD", root+"profile?format=folded", "", nil)
-	if err != nil || a.header.Get("Content-Type") != "text/plain; charset=utf-8" || a.header.Get("Content-Disposition") != "" {
-		t.Errorf("HEAD: %v %v", err, a)
+	x.finish()
+}
+
+// Promise: HEAD has every header that GET has, whatever the form; what depends on the body may be missing.
+func TestHeadOfEveryForm(t *testing.T) {
+	x := start(t, nil, victim("idle"))
+	for _, path := range []string{"", "heap", "heap?debug=1", "heap?format=folded", "heap?format=flamegraph", "goroutine?format=flamegraph",
+		"profile?seconds=1&format=flamegraph", "wall?seconds=1&format=folded", "delta_heap", "trace?seconds=1", "trace?seconds=1&format=perfetto"} {
+		get := x.get(root + path)
+		head, err := ask(x.addr, "HEAD", root+path, "", nil)
+		if err != nil || head.status != 200 || len(head.body) != 0 {
+			t.Errorf("HEAD %q: %v %v", path, err, head)
+			continue
+		}
+		get.header.Del("Date")
+		head.header.Del("Date")
+		if head.header.Get("Content-Length") == "" {
+			get.header.Del("Content-Length")
+		}
+		if !maps.EqualFunc(head.header, get.header, slices.Equal) {
+			t.Errorf("HEAD %q: %v, by GET %v", path, head.header, get.header)
+		}
+		if flame := strings.Contains(path, "flamegraph"); flame && !strings.Contains(head.header.Get("Content-Security-Policy"), "default-src 'none'") {
+			t.Errorf("HEAD %q: no policy: %v", path, head.header)
+		}
 	}
 	x.finish()
 }

@@ -292,6 +292,15 @@ func (f *profiling) isOver() bool {
 	}
 }
 
+// sawAll waits for the profile, and says whether its window was still open when it was called: what has happened until
+// then is in it. (That the answer has not come yet says less: on a busy machine it comes long behind the window.)
+func (f *profiling) sawAll() (*profile.Profile, bool) {
+	f.t.Helper()
+	now := time.Now().UnixNano()
+	p := f.wait()
+	return p, now < p.TimeNanos+p.DurationNanos
+}
+
 func (f *profiling) wait() *profile.Profile {
 	f.t.Helper()
 	<-f.done

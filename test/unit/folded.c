@@ -14,30 +14,25 @@
 
 #include <cmocka.h>
 
-#include "agent/base/attr.h"
-#include "agent/snapshot/snapshot.h"
 #include "proto/folded.h"
 #include "proto/sink.h"
 #include "proto/stacks.h"
+#include "test/fakes/profile.h"
 #include "test/fakes/vheap.h"
 
 static const struct ppa_mapping mappings[] = {
-	{0x400000, 0x401000, 0x1000, "/usr/bin/prog", "ab12", true, false, false, false},
-	{0x7f0000000000, 0x7f0000004000, 0, "/usr/lib/libshr.so", "", true, false, false, false},
+	FAKE_PROGRAM,
+	FAKE_LIBRARY,
 };
 static const struct ppa_function functions[] = {
-	{"inner", "inner", "/src/prog.c", 3},
-	{"ns::outer<int, long>", "_ZN2ns5outerIiEEvv", "/src/prog.cc", 9},
-	{"main", "main", "", 0},
+	FAKE_FUNCTIONS("ns::outer<int, long>", "/src/prog.cc"),
 	{"a;b\nc\x7f%\xff\xc3\xa4", "", "", 0},
 	{"main", "main", "/other.c", 0}, /* the same to a reader of names */
 };
-static const struct ppa_line lines[] = {{0, 5}, {1, 12}, {2, 0}, {3, 0}, {4, 0}};
+static const struct ppa_line lines[] = {FAKE_LINES, {3, 0}, {4, 0}};
 static const struct ppa_location locations[] = {
-	{0x400123, 0, 0, 2, 0x400100}, /* inner in outer */
-	{0x7f0000002000, 1, 2, 1, 0x7f0000001ff0},
-	{0x10, PPA_SNAPSHOT_NO_MAPPING, 3, 1, 0},
-	{0x7f0000002004, 1, 2, 1, 0x7f0000001ff0}, /* main elsewhere */
+	FAKE_IN_PROGRAM,	FAKE_IN_LIBRARY,
+	FAKE_IN_NO_FILE,	{0x7f0000002004, 1, 2, 1, 0x7f0000001ff0}, /* main elsewhere */
 	{0x400200, 0, 4, 1, 0},
 };
 /* inner<outer<main | hostile<main | inner<outer<main again, at another address */
@@ -48,16 +43,7 @@ static struct ppa_snapshot snapshot(const struct ppa_snap_sample *samples, size_
 	return (struct ppa_snapshot){
 		.name = "heap",
 		.nsample_types = 2,
-		.mappings = mappings,
-		.nmappings = PPA_ARRAY_LEN(mappings),
-		.functions = functions,
-		.nfunctions = PPA_ARRAY_LEN(functions),
-		.lines = lines,
-		.nlines = PPA_ARRAY_LEN(lines),
-		.locations = locations,
-		.nlocations = PPA_ARRAY_LEN(locations),
-		.stack_locs = stack_locs,
-		.nstack_locs = PPA_ARRAY_LEN(stack_locs),
+		FAKE_TABLES,
 		.samples = samples,
 		.nsamples = n,
 	};

@@ -13,25 +13,22 @@
 
 #include <cmocka.h>
 
-#include "agent/base/attr.h"
-#include "agent/snapshot/snapshot.h"
 #include "proto/sink.h"
 #include "proto/threads.h"
+#include "test/fakes/profile.h"
 #include "test/fakes/vheap.h"
 
 static const struct ppa_mapping mappings[] = {
-	{0x400000, 0x401000, 0x1000, "/usr/bin/prog", "ab12", true, false, false, false},
+	FAKE_PROGRAM,
 };
 static const struct ppa_function functions[] = {
-	{"inner", "inner", "/src/prog.c", 3},
-	{"ns::outer<int>", "_ZN2ns5outerIiEEvv", "/src/prog.cc", 9},
-	{"main", "main", "", 0},
+	FAKE_FUNCTIONS("ns::outer<int>", "/src/prog.cc"),
 	{"std::thread::_M_start_thread", "", "", 0},
 	{"[running]", "", "", 0},
 };
-static const struct ppa_line lines[] = {{0, 5}, {1, 12}, {2, 0}, {3, 0}, {4, 0}};
+static const struct ppa_line lines[] = {FAKE_LINES, {3, 0}, {4, 0}};
 static const struct ppa_location locations[] = {
-	{0x400123, 0, 0, 2, 0x400100},
+	FAKE_IN_PROGRAM,
 	{0x400205, 0, 2, 1, 0x400200},
 	{0x400301, 0, 3, 1, 0x400300},
 	{0x10, PPA_SNAPSHOT_NO_MAPPING, 4, 1, 0},
@@ -58,16 +55,7 @@ static struct ppa_snapshot snapshot(void)
 		.name = "goroutine",
 		.form = PPA_FORM_THREADS,
 		.nsample_types = 1,
-		.mappings = mappings,
-		.nmappings = PPA_ARRAY_LEN(mappings),
-		.functions = functions,
-		.nfunctions = PPA_ARRAY_LEN(functions),
-		.lines = lines,
-		.nlines = PPA_ARRAY_LEN(lines),
-		.locations = locations,
-		.nlocations = PPA_ARRAY_LEN(locations),
-		.stack_locs = stack_locs,
-		.nstack_locs = PPA_ARRAY_LEN(stack_locs),
+		FAKE_TABLES,
 		.labels = labels,
 		.nlabels = PPA_ARRAY_LEN(labels),
 		.samples = samples,
