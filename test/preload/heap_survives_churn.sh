@@ -78,7 +78,7 @@ memory_is_flat() {
 			for (i = int(NR / 3) + 1; i <= int(2 * NR / 3); i++) if (m[i] > a) a = m[i]
 			for (i = int(2 * NR / 3) + 1; i <= NR; i++) if (m[i] > b) b = m[i]
 			printf "agent memory in %d profiles: %d KiB, later %d KiB\n", NR, a, b
-			exit !(NR >= 3 && b <= a + 2048)
+			exit !(NR >= 3 && b <= a + 512)
 		}' "$TMP/memory"
 }
 

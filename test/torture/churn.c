@@ -149,8 +149,8 @@ VICTIM_NOINLINE static void churn_resize(struct dice *d)
 static void allocate_some(struct dice *d, int n)
 {
 	for (int i = 0; i < n; i++) {
-		/* Not all the stacks that there could be: tables grow, but end. */
-		uint32_t size = some_size(d), path = roll(d, 200) * 37;
+		/* Few of the stacks that there could be, so that tables soon have them all and what grows then is a leak. */
+		uint32_t size = some_size(d), path = roll(d, 40) * 37;
 		struct block *b = churn_branch(d, path, (int)(path % DEPTH), size);
 
 		fill(b, size);
