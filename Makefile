@@ -213,7 +213,11 @@ victims: $(VICTIMS)
 $(B)/.bootstrap-test: scripts/bootstrap
 	scripts/bootstrap test
 
-test: $(B)/.bootstrap-test $(LIB) $(UNIT) $(PRELOAD) $(TORTURE) $(VICTIMS)
+# What is tested is built on all processors, unless -j says otherwise; the tests then run one at a time.
+.PHONY: test-programs
+test-programs: $(LIB) $(UNIT) $(PRELOAD) $(TORTURE) $(VICTIMS)
+test: $(B)/.bootstrap-test
+	+$(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$$(nproc)) test-programs
 	LIB=$(abspath $(LIB)) VICTIMS=$(B)/victims OUT=$(OUT) T="$(T)" scripts/test unit preload e2e
 
 # The unit tests once more under a sanitizer. Preload tests are not run so: sanitizers interpose malloc as well.
