@@ -189,10 +189,13 @@ static uint64_t cpu_ms(void)
 	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-/* What stands still, since when, and whether it burns CPU meanwhile (then it is no deadlock but too slow). */
+/* What stands still, since when. libc's locks are not fair: where other programs leave this one little CPU, a thread may find
+ * the loader's lock taken for half a minute while its rivals go on (seen at nice 19 beside 16 busy programs, without agent
+ * and walker). So time counts in which the process ran; a standstill of all counts by the clock. */
 static void find_stalled(uint64_t ms)
 {
-	static uint64_t seen[NWORKS], since[NWORKS], cpu_at_last_progress;
+	static uint64_t seen[NWORKS], since[NWORKS], cpu_since[NWORKS], last_progress, cpu_at_last_progress;
+	uint64_t cpu = cpu_ms();
 	bool stalled = false, progress = false;
 	char line[300];
 	int n;
@@ -200,25 +203,30 @@ static void find_stalled(uint64_t ms)
 	for (int i = 0; i < NWORKS; i++) {
 		uint64_t now = atomic_load_explicit(&state.rounds[i], memory_order_relaxed);
 
-		if (now != seen[i])
+		if (now != seen[i] || !ms) {
 			since[i] = ms;
-		progress |= now != seen[i];
+			cpu_since[i] = cpu;
+			progress = true;
+		}
 		seen[i] = now;
-		stalled |= ms - since[i] >= state.stalled_ms;
+		stalled |= ms - since[i] >= state.stalled_ms && cpu - cpu_since[i] >= state.stalled_ms / 2;
 	}
+	if (progress) {
+		last_progress = ms;
+		cpu_at_last_progress = cpu;
+	}
+	stalled |= ms - last_progress >= state.stalled_ms;
+	if (!stalled)
+		return;
 	for (int i = 0; i < NWORKS; i++) {
-		if (!stalled || ms - since[i] < state.stalled_ms / 2)
+		if (ms - since[i] < state.stalled_ms / 2)
 			continue;
 		n = snprintf(line, sizeof(line), "DEADLOCK: \"%s\" stands still since %lu.%03lu s, after %lu rounds\n",
 			     works[i].name, since[i] / 1000, since[i] % 1000, seen[i]);
 		if (write(1, line, (size_t)n) != n)
 			_exit(3);
 	}
-	if (progress)
-		cpu_at_last_progress = cpu_ms();
-	if (!stalled)
-		return;
-	n = snprintf(line, sizeof(line), "%lu ms of CPU since any of them went on\n", cpu_ms() - cpu_at_last_progress);
+	n = snprintf(line, sizeof(line), "%lu ms of CPU since any of them went on\n", cpu - cpu_at_last_progress);
 	if (write(1, line, (size_t)n) == n && getenv("STORM_STOP"))
 		raise(SIGSTOP); /* for a debugger */
 	_exit(3);
