@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// link: unwind/name/dwarf.c unwind/name/dwarf_data.c unwind/name/dwarf_form.c unwind/name/dwarf_functions.c unwind/name/dwarf_index.c unwind/name/dwarf_lines.c unwind/name/dwarf_unit.c unwind/name/pool.c unwind/name/elf_file.c agent/base/sys.c test/fakes/vheap.c @zlib
+// link: unwind/name/dwarf.c unwind/name/dwarf_aranges.c unwind/name/dwarf_data.c unwind/name/dwarf_form.c unwind/name/dwarf_functions.c unwind/name/dwarf_index.c unwind/name/dwarf_lines.c unwind/name/dwarf_unit.c unwind/name/inflate.c unwind/name/inflated.c unwind/name/pool.c unwind/name/elf_file.c agent/base/sys.c test/fakes/vheap.c @zlib
 /* Promise: no bytes make the reader of debug information fault, leak or go on without end, as a whole file or as the
  * sections of one, also when the file is cut or rewritten while it is read, and when it is asked again with what it kept; what it
  * finds are whole texts in sane numbers.
@@ -21,8 +21,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define SECTION(name) name "\0"
 static const char names[] = "\0" SECTION(".debug_info") SECTION(".debug_abbrev") SECTION(".debug_line")
 	SECTION(".debug_str") SECTION(".debug_line_str") SECTION(".debug_ranges") SECTION(".debug_rnglists")
-		SECTION(".debug_addr") SECTION(".debug_str_offsets");
-enum { NSECTIONS = 9, NWANTS = 16, NROUNDS = 4, HEAD = 10, POOL_BYTES = 1 << 20, SMALL_POOL = 2 << 10 };
+		SECTION(".debug_addr") SECTION(".debug_str_offsets") SECTION(".debug_aranges");
+enum { NSECTIONS = 10, NWANTS = 16, NROUNDS = 4, HEAD = 10, POOL_BYTES = 1 << 20, SMALL_POOL = 2 << 10 };
 
 static struct {
 	const uint8_t *bytes;
@@ -57,7 +57,7 @@ static void resolve(const struct ppa_elf_file *f, uint32_t pc, uint32_t step, bo
 {
 	struct ppa_dwarf_want wants[NWANTS];
 	struct ppa_pool pool = {.max_bytes = is_short ? SMALL_POOL : POOL_BYTES};
-	struct ppa_dwarf_kept kept = {.size = {0}};
+	struct ppa_dwarf_kept kept = {.index = {NULL}};
 	unsigned flags;
 	size_t length = 0;
 

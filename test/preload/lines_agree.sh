@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Promise: functions, inlined calls, files and lines of 2,000 addresses are those that llvm-symbolizer and addr2line -i -f name,
-# for at least 99.5 %: C++ of gcc (DWARF 5; DWARF 4, compressed) and of clang, Rust, a debug file found by .gnu_debuglink, and
-# libc's by build id. How the few others differ is told. The owner of the code is compared by symbol table, as profiles name it.
+# for at least 99.5 %: C++ of gcc (DWARF 5; DWARF 4, compressed; optimised when linked), of clang, and of both in one program,
+# Rust, a debug file found by .gnu_debuglink, and libc's by build id. How the few others differ is told. The owner of the code
+# is compared by symbol table, as profiles name it.
 #
 # Known of addr2line (binutils 2.40), and not counted: it gives the innermost inlined function the symbol table's name if that has
 # no linker name of its own; it takes the wrong file for some functions of DWARF 5; and of clang's DWARF 5 it drops the innermost function, so only
@@ -155,7 +156,15 @@ done
 if command -v clang++ >/dev/null; then
 	clang++ -O2 -g -gdwarf-5 -o "$TMP/clang5" "$TMP/work.cc" || fail "does not compile"
 	agree "$TMP/clang5" "$TMP/clang5" ${LLVM:-places}
+	# .debug_aranges has gcc's part only.
+	echo 'int work(int, char **); int main(int c, char **v) { return work(c, v); }' >"$TMP/main.cc"
+	clang++ -O2 -g -gdwarf-5 -Dmain=work -c -o "$TMP/work.o" "$TMP/work.cc" && g++ -O2 -g -gz -o "$TMP/mixed" "$TMP/main.cc" "$TMP/work.o" ||
+		fail "does not compile"
+	agree "$TMP/mixed" "$TMP/mixed" ${LLVM:-places}
 fi
+# Functions' names are in units that have no code.
+g++ -O2 -g -flto -gz -o "$TMP/lto" "$TMP/work.cc" || fail "does not compile"
+agree "$TMP/lto" "$TMP/lto" ${LLVM:-addr2line}
 cp "$TMP/gcc5" "$TMP/linked"
 (cd "$TMP" && objcopy --only-keep-debug linked linked.debug && objcopy --strip-all --remove-section=.note.gnu.build-id linked &&
 	objcopy --add-gnu-debuglink=linked.debug linked) || fail "cannot split"

@@ -1,10 +1,10 @@
-// link: unwind/name/dwarf.c unwind/name/dwarf_data.c unwind/name/dwarf_form.c unwind/name/dwarf_functions.c unwind/name/dwarf_index.c unwind/name/dwarf_lines.c unwind/name/dwarf_unit.c unwind/name/pool.c unwind/name/elf_file.c unwind/name/module_file.c unwind/module/maps.c unwind/module/maps_read.c @zlib
+// link: unwind/name/dwarf.c unwind/name/dwarf_aranges.c unwind/name/dwarf_data.c unwind/name/dwarf_form.c unwind/name/dwarf_functions.c unwind/name/dwarf_index.c unwind/name/dwarf_lines.c unwind/name/dwarf_unit.c unwind/name/inflate.c unwind/name/inflated.c unwind/name/pool.c unwind/name/elf_file.c unwind/name/module_file.c unwind/module/maps.c unwind/module/maps_read.c @zlib
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the DWARF reader makes of addresses: lines_of FILE < ADDRESSES. For each address (hexadecimal, as the file counts) it
  * prints the address alone on a line and then "function<tab>file:line<tab>start line" for each frame, innermost first.
  * They are asked for in four rounds, as profiles do: a fourth of them, which are spread over the file, each time, so that what the
- * first round left behind serves the others. What a round costs and the peak of the private heap go to standard error. */
+ * first round left behind, less what was inflated beyond a MiB, serves the others. What a round costs and the peak of the private heap go to standard error. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,14 +34,14 @@ static void print(const struct ppa_dwarf_want *w)
 	}
 }
 
-enum { ROUNDS = 4, MAX_WANTS = 1 << 20 };
+enum { ROUNDS = 4, MAX_WANTS = 1 << 20, KEPT_BYTES = 1 << 20 };
 
 static struct ppa_dwarf_want wants[MAX_WANTS], round_wants[MAX_WANTS / ROUNDS + 1];
 
 /* All of wants, round by round. */
 static int resolve(const struct ppa_elf_file *f, const struct ppa_elf_file *alternate, size_t n, struct ppa_pool *pool)
 {
-	struct ppa_dwarf_kept kept = {.size = {0}};
+	struct ppa_dwarf_kept kept = {.index = {NULL}};
 	unsigned flags;
 	int err = 0;
 
@@ -57,6 +57,7 @@ static int resolve(const struct ppa_elf_file *f, const struct ppa_elf_file *alte
 			wants[i] = round_wants[k++];
 		fprintf(stderr, "%zu addresses: error %d, flags %u, %.1f ms CPU\n", k, err, flags,
 			(double)(clock() - before) * 1000 / CLOCKS_PER_SEC);
+		ppa_dwarf_kept_shed(&kept, KEPT_BYTES);
 	}
 	fprintf(stderr, "%llu KiB of private heap, %zu KiB of answers, %llu KiB kept beside\n",
 		(unsigned long long)ppa_vheap_mapped_bytes() >> 10, pool->bytes >> 10,

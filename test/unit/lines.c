@@ -115,7 +115,7 @@ int ppa_dwarf_resolve_again(const struct ppa_elf_file *f, const struct ppa_elf_f
 	*flags = reader.flags;
 	if (reader.err)
 		return reader.err;
-	kept->size[0] = reader.kept_bytes;
+	kept->inflated[0].size = reader.kept_bytes;
 	for (size_t i = 0; i < n; i++) {
 		struct ppa_line_frame *frame;
 
@@ -137,19 +137,19 @@ int ppa_dwarf_resolve_again(const struct ppa_elf_file *f, const struct ppa_elf_f
 
 uint64_t ppa_dwarf_kept_bytes(const struct ppa_dwarf_kept *kept)
 {
-	return kept->size[0];
+	return kept->inflated[0].size;
 }
 
 void ppa_dwarf_kept_shed(struct ppa_dwarf_kept *kept, uint64_t bytes)
 {
 	/* 256 KiB are worth keeping, libc's 8 MiB are not. */
 	assert_in_range(bytes, 256 << 10, 4 << 20);
-	reader.sheds += kept->size[0] > 0;
+	reader.sheds += kept->inflated[0].size > 0;
 }
 
 void ppa_dwarf_kept_free(struct ppa_dwarf_kept *kept)
 {
-	kept->size[0] = 0;
+	kept->inflated[0].size = 0;
 }
 
 /* ---- what a request gets ---- */

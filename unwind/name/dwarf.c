@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One pass over the units of a file: which of them have an address that is asked for, by their first entries, or later by the
- * index of them; then, for each of these, the calls and the rows of its addresses, and from both the frames.
+ * One pass over the units of a file: which of them have an address that is asked for, by .debug_aranges, by their first entries or
+ * later by the index of them; then, for each of these, the calls and the rows of its addresses, and from both the frames.
  *
  * Where two units claim an address, the one that has a function for it wins. Units whose first entry names no addresses are
  * not searched: those of link time optimisation's first pass, of type units and of partial ones have no code.
@@ -35,6 +35,7 @@ struct work {
 	struct ppa_dwarf_set set;
 	uint8_t *is_in_set;  /* for each of wants; all zero but while a set is chosen */
 	size_t first, after; /* the part of it that is not */
+	bool is_rest;	     /* only those of which nothing is known are looked for */
 	unsigned flags;
 	struct ppa_dwarf_line_head head;
 	const struct ppa_dwarf_unit *unit; /* the one that is read */
@@ -125,7 +126,7 @@ static void mark_range(void *arg, uint64_t low, uint64_t high)
 	if (from < w->n && w->wants[from].pc < high && from < w->first)
 		w->first = from;
 	for (; from < w->n && w->wants[from].pc < high; from++)
-		w->is_in_set[from] = !w->wants[from].ncalls;
+		w->is_in_set[from] = !w->wants[from].ncalls && !(w->is_rest && w->wants[from].nframes);
 	if (from > w->after)
 		w->after = from;
 }
@@ -161,17 +162,19 @@ static void read_unit(struct work *w, const struct ppa_dwarf_unit *u, struct ppa
 	ppa_dwarf_line_head_free(&w->head);
 }
 
-static void read_units(struct work *w)
+static void read_marked(struct work *w)
 {
 	struct ppa_dwarf_index *x = w->main.known;
-	uint8_t *is_marked = ppa_vheap_calloc(w->main.nplaces + 1, 1);
+	uint8_t *is_marked = ppa_vheap_calloc(w->main.units.n + 1, 1);
 	bool is_any = !is_marked || !x || !ppa_dwarf_index_mark(x, &w->main, w->wants, w->n, is_marked);
 	struct ppa_dwarf_unit u;
 
-	for (size_t i = 0; i < w->main.nplaces && ppa_dwarf_step(&w->main); i++) {
+	for (size_t i = 0; i < w->main.units.n && ppa_dwarf_step(&w->main); i++) {
+		struct ppa_dwarf_place *place = &w->main.units.list[i];
+
 		if (!is_any && !is_marked[i])
 			continue;
-		if (!ppa_dwarf_unit_read(&w->main, &w->main.places[i], &u))
+		if (!ppa_dwarf_place_read(&w->main, place) || !ppa_dwarf_unit_read(&w->main, place, &u))
 			continue;
 		choose_set(w, &u);
 		if (!w->set.n)
@@ -184,6 +187,25 @@ static void read_units(struct work *w)
 			read_unit(w, &u, x ? ppa_dwarf_index_outline(x, i) : NULL);
 	}
 	ppa_vheap_free(is_marked);
+}
+
+static bool are_all_found(const struct work *w)
+{
+	for (size_t i = 0; i < w->n; i++)
+		if (!w->wants[i].nframes)
+			return false;
+	return true;
+}
+
+static void read_units(struct work *w)
+{
+	read_marked(w);
+	if (!w->main.is_partial || are_all_found(w))
+		return;
+	w->is_rest = true;
+	if (ppa_dwarf_file_list_all(&w->main))
+		w->flags |= PPA_DWARF_NO_MEMORY;
+	read_marked(w);
 }
 
 /* The index of a file, which without memory has none: it is a convenience. */
@@ -200,10 +222,7 @@ int ppa_dwarf_resolve_again(const struct ppa_elf_file *f, const struct ppa_elf_f
 			    size_t n, struct ppa_pool *pool, struct ppa_dwarf_kept *kept, unsigned *flags)
 {
 	struct work *w = ppa_vheap_calloc(1, sizeof(*w));
-	/* What is inflated and what is kept have one limit. */
-	struct ppa_dwarf_inflated main = {kept->bytes, kept->size};
-	struct ppa_dwarf_inflated other = {kept->bytes + PPA_DWARF_NSECTIONS, kept->size + PPA_DWARF_NSECTIONS};
-	/* Of what is left, three quarters are for sections, an eighth for the index, and the rest for answers. */
+	/* What is inflated and what is kept have one limit. Of what is left, three quarters are for sections, an eighth for the index, and the rest for answers. */
 	uint64_t left = pool->max_bytes - pool->bytes, allowance = left / 4 * 3, reserved;
 	int err = w ? 0 : -ENOMEM;
 
@@ -217,18 +236,20 @@ int ppa_dwarf_resolve_again(const struct ppa_elf_file *f, const struct ppa_elf_f
 	w->pool = pool;
 	w->set.list = ppa_vheap_malloc(n * sizeof(*w->set.list));
 	w->is_in_set = ppa_vheap_calloc(n, 1);
-	err = w->set.list && w->is_in_set
-		      ? ppa_dwarf_file_open(&w->main, f, &allowance, &main, index_of(&kept->index[0], left / 8))
-		      : -ENOMEM;
+	err = w->set.list && w->is_in_set ? ppa_dwarf_file_open(&w->main, f, &allowance, kept->inflated,
+								index_of(&kept->index[0], left / 8))
+					  : -ENOMEM;
 	if (!err) {
 		/* Without it some names are missing, no more. */
-		if (alt && ppa_dwarf_file_open(&w->alt, alt, &allowance, &other, index_of(&kept->index[1], 0)) == 0)
+		if (alt && ppa_dwarf_file_open(&w->alt, alt, &allowance, kept->inflated + PPA_DWARF_NSECTIONS,
+					       index_of(&kept->index[1], 0)) == 0)
 			w->main.alt = &w->alt;
 		reserved = left / 4 * 3 - allowance + (w->main.known ? left / 8 : 0);
 		pool->max_bytes -= reserved;
 		read_units(w);
 		pool->max_bytes += reserved;
 		*flags = w->flags;
+		err = ppa_dwarf_sections_err(w->main.sections);
 		if (w->main.alt)
 			ppa_dwarf_file_close(&w->alt);
 		ppa_dwarf_file_close(&w->main);
@@ -246,7 +267,7 @@ int ppa_dwarf_resolve_again(const struct ppa_elf_file *f, const struct ppa_elf_f
 int ppa_dwarf_resolve(const struct ppa_elf_file *f, const struct ppa_elf_file *alt, struct ppa_dwarf_want *wants,
 		      size_t n, struct ppa_pool *pool, unsigned *flags)
 {
-	struct ppa_dwarf_kept kept = {.size = {0}};
+	struct ppa_dwarf_kept kept = {.index = {NULL}};
 	int err = ppa_dwarf_resolve_again(f, alt, wants, n, pool, &kept, flags);
 
 	ppa_dwarf_kept_free(&kept);
@@ -258,7 +279,7 @@ uint64_t ppa_dwarf_kept_bytes(const struct ppa_dwarf_kept *kept)
 	uint64_t bytes = ppa_dwarf_index_bytes(kept->index[0]) + ppa_dwarf_index_bytes(kept->index[1]);
 
 	for (size_t i = 0; i < PPA_DWARF_MAX_KEPT; i++)
-		bytes += kept->size[i];
+		bytes += ppa_inflated_image_bytes(&kept->inflated[i]) + ppa_inflated_place_bytes(&kept->inflated[i]);
 	return bytes;
 }
 
@@ -267,18 +288,17 @@ void ppa_dwarf_kept_shed(struct ppa_dwarf_kept *kept, uint64_t bytes)
 	uint64_t inflated = 0;
 
 	for (size_t i = 0; i < PPA_DWARF_MAX_KEPT; i++)
-		inflated += kept->size[i];
+		inflated += ppa_inflated_image_bytes(&kept->inflated[i]);
 	for (size_t i = 0; i < PPA_DWARF_MAX_KEPT && inflated > bytes; i++) {
-		ppa_vheap_free(kept->bytes[i]);
-		kept->bytes[i] = NULL;
-		kept->size[i] = 0;
+		inflated -= ppa_inflated_image_bytes(&kept->inflated[i]);
+		ppa_inflated_shed(&kept->inflated[i]);
 	}
 }
 
 void ppa_dwarf_kept_free(struct ppa_dwarf_kept *kept)
 {
 	for (size_t i = 0; i < PPA_DWARF_MAX_KEPT; i++)
-		ppa_vheap_free(kept->bytes[i]);
+		ppa_inflated_free(&kept->inflated[i]);
 	ppa_dwarf_index_free(kept->index[0]);
 	ppa_dwarf_index_free(kept->index[1]);
 	memset(kept, 0, sizeof(*kept));

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "agent/base/attr.h"
+#include "unwind/name/inflated.h"
 
 struct ppa_elf_file;
 struct ppa_pool;
@@ -31,11 +32,10 @@ struct ppa_line_frame {
 
 /* What is kept of a file and its alternate from one call to the next: inflated sections, since inflating is most of what a
  * compressed debug file costs, and where things are. Zero is empty. In the private heap; ppa_dwarf_kept_free ends it. */
-enum { PPA_DWARF_MAX_KEPT = 18 };
+enum { PPA_DWARF_MAX_KEPT = 20 };
 struct ppa_dwarf_kept {
 	struct ppa_dwarf_index *index[2];
-	uint8_t *bytes[PPA_DWARF_MAX_KEPT];
-	uint64_t size[PPA_DWARF_MAX_KEPT];
+	struct ppa_inflated inflated[PPA_DWARF_MAX_KEPT];
 };
 
 /* An address to be found. */
@@ -69,7 +69,7 @@ int ppa_dwarf_resolve_again(const struct ppa_elf_file *f, const struct ppa_elf_f
 
 /* Bytes that kept holds; free them. Context: server. */
 uint64_t ppa_dwarf_kept_bytes(const struct ppa_dwarf_kept *kept) PPA_CTX_SERVER;
-/* Free the inflated sections if they take more than so many bytes; the index stays. Context: server. */
+/* Free inflated sections until they take no more than so many bytes; where things are stays. Context: server. */
 void ppa_dwarf_kept_shed(struct ppa_dwarf_kept *kept, uint64_t bytes) PPA_CTX_SERVER;
 void ppa_dwarf_kept_free(struct ppa_dwarf_kept *kept) PPA_CTX_SERVER;
 

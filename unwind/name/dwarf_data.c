@@ -8,11 +8,10 @@
 
 #include <errno.h>
 #include <string.h>
-#include <zlib.h>
 
 #include "agent/base/vheap.h"
 
-enum { FETCH_MAX = 16, INFLATE_CHUNK = 16 << 10, OLD_HEADER_BYTES = 12 };
+enum { FETCH_MAX = 16, OLD_HEADER_BYTES = 12 };
 
 static const char *const names[PPA_DWARF_NSECTIONS] = {
 	[PPA_DWARF_INFO] = ".debug_info",
@@ -24,61 +23,28 @@ static const char *const names[PPA_DWARF_NSECTIONS] = {
 	[PPA_DWARF_RNGLISTS] = ".debug_rnglists",
 	[PPA_DWARF_ADDR] = ".debug_addr",
 	[PPA_DWARF_STR_OFFSETS] = ".debug_str_offsets",
+	[PPA_DWARF_ARANGES] = ".debug_aranges",
 };
 
-/* Feed the compressed bytes of the file to z, chunk by chunk. */
-static int inflate_from(z_stream *z, const struct ppa_elf_source *src, uint64_t at, uint64_t end, uint8_t *chunk)
+static int open_packed(struct ppa_dwarf_section *s, uint64_t offset, uint64_t size, uint64_t *allowance,
+		       struct ppa_inflated *inflated)
 {
-	int status = Z_OK;
+	int err = ppa_inflated_open(inflated, &s->src, offset, s->offset + s->size, size);
+	uint64_t bytes;
 
-	while (status == Z_OK && z->avail_out) {
-		size_t n = end - at < INFLATE_CHUNK ? (size_t)(end - at) : INFLATE_CHUNK;
-
-		if (!n || ppa_elf_read(src, chunk, n, at))
-			return -EIO;
-		at += n;
-		z->next_in = chunk;
-		z->avail_in = (uInt)n;
-		status = inflate(z, Z_NO_FLUSH);
-		if (status == Z_BUF_ERROR && !z->avail_in)
-			status = Z_OK;
-	}
-	return z->avail_out ? -EIO : 0;
-}
-
-/* The section becomes its inflated self of size bytes; what is in the file begins at offset. */
-static int inflate_section(struct ppa_dwarf_section *s, uint64_t offset, uint64_t size, uint64_t *allowance)
-{
-	uint64_t end = s->offset + s->size;
-	uint8_t *chunk, *out;
-	z_stream z;
-	int err;
-
-	/* One byte cannot become more than 1,032: a larger promise is a lie. */
-	if (size > *allowance || size / 1032 > s->size)
-		return -EFBIG;
-	chunk = ppa_vheap_malloc(INFLATE_CHUNK);
-	out = ppa_vheap_malloc((size_t)size + !size);
-	memset(&z, 0, sizeof(z));
-	err = chunk && out && inflateInit(&z) == Z_OK ? 0 : -ENOMEM;
-	if (!err) {
-		z.next_out = out;
-		z.avail_out = (uInt)size;
-		err = inflate_from(&z, &s->src, offset, end, chunk);
-		inflateEnd(&z);
-	}
-	ppa_vheap_free(chunk);
-	if (err) {
-		ppa_vheap_free(out);
+	if (err)
 		return err;
-	}
-	s->inflated = out;
+	/* An eighth is for places to enter it; size is at most some thousand times what the file has. */
+	bytes = inflated->image ? 0 : size + size / 8;
+	if (bytes > *allowance)
+		return -EFBIG;
+	s->packed = inflated;
 	s->size = size;
-	*allowance -= size;
+	*allowance -= bytes;
 	return 0;
 }
 
-static int open_compressed(struct ppa_dwarf_section *s, uint64_t *allowance)
+static int open_compressed(struct ppa_dwarf_section *s, uint64_t *allowance, struct ppa_inflated *inflated)
 {
 	Elf64_Chdr header;
 
@@ -86,11 +52,11 @@ static int open_compressed(struct ppa_dwarf_section *s, uint64_t *allowance)
 		return -EIO;
 	if (header.ch_type != ELFCOMPRESS_ZLIB)
 		return -ENOTSUP;
-	return inflate_section(s, s->offset + sizeof(header), header.ch_size, allowance);
+	return open_packed(s, s->offset + sizeof(header), header.ch_size, allowance, inflated);
 }
 
 /* The way before SHF_COMPRESSED: "ZLIB", eight bytes of size, largest first. */
-static int open_old_compressed(struct ppa_dwarf_section *s, uint64_t *allowance)
+static int open_old_compressed(struct ppa_dwarf_section *s, uint64_t *allowance, struct ppa_inflated *inflated)
 {
 	uint8_t header[OLD_HEADER_BYTES];
 	uint64_t size = 0;
@@ -100,11 +66,11 @@ static int open_old_compressed(struct ppa_dwarf_section *s, uint64_t *allowance)
 		return -EIO;
 	for (size_t i = 4; i < sizeof(header); i++)
 		size = size << 8 | header[i];
-	return inflate_section(s, s->offset + sizeof(header), size, allowance);
+	return open_packed(s, s->offset + sizeof(header), size, allowance, inflated);
 }
 
 static int open_section(struct ppa_dwarf_section *s, const struct ppa_elf_file *f, const char *name,
-			uint64_t *allowance)
+			uint64_t *allowance, struct ppa_inflated *inflated)
 {
 	const Elf64_Shdr *sh = ppa_elf_section_named(f, name);
 	char old[24] = ".z";
@@ -124,45 +90,28 @@ static int open_section(struct ppa_dwarf_section *s, const struct ppa_elf_file *
 	s->offset = sh->sh_offset;
 	s->size = sh->sh_size;
 	if (is_old)
-		return open_old_compressed(s, allowance);
-	return sh->sh_flags & SHF_COMPRESSED ? open_compressed(s, allowance) : 0;
+		return open_old_compressed(s, allowance, inflated);
+	return sh->sh_flags & SHF_COMPRESSED ? open_compressed(s, allowance, inflated) : 0;
 }
 
 int ppa_dwarf_sections_open(struct ppa_dwarf_section *sections, const struct ppa_elf_file *f, uint64_t *allowance,
-			    const struct ppa_dwarf_inflated *kept)
+			    struct ppa_inflated *inflated)
 {
 	int err = 0;
 
 	memset(sections, 0, PPA_DWARF_NSECTIONS * sizeof(*sections));
-	for (size_t i = 0; i < PPA_DWARF_NSECTIONS && !err; i++) {
-		struct ppa_dwarf_section *s = &sections[i];
-
-		s->is_kept = kept && kept->bytes[i];
-		if (s->is_kept) {
-			s->inflated = kept->bytes[i];
-			s->size = kept->size[i];
-			continue;
-		}
-		err = open_section(s, f, names[i], allowance);
-		if (err || !kept || !s->inflated)
-			continue;
-		s->is_kept = true;
-		kept->bytes[i] = s->inflated;
-		kept->size[i] = s->size;
-	}
-	if (!err && !sections[PPA_DWARF_INFO].size)
-		err = -ENOENT;
-	if (err)
-		ppa_dwarf_sections_close(sections);
-	return err;
+	for (size_t i = 0; i < PPA_DWARF_NSECTIONS && !err; i++)
+		err = open_section(&sections[i], f, names[i], allowance, &inflated[i]);
+	return err || sections[PPA_DWARF_INFO].size ? err : -ENOENT;
 }
 
-void ppa_dwarf_sections_close(struct ppa_dwarf_section *sections)
+int ppa_dwarf_sections_err(const struct ppa_dwarf_section *sections)
 {
-	for (size_t i = 0; i < PPA_DWARF_NSECTIONS; i++)
-		if (!sections[i].is_kept)
-			ppa_vheap_free(sections[i].inflated);
-	memset(sections, 0, PPA_DWARF_NSECTIONS * sizeof(*sections));
+	int err = 0;
+
+	for (size_t i = 0; i < PPA_DWARF_NSECTIONS && !err; i++)
+		err = sections[i].packed ? sections[i].packed->err : 0;
+	return err;
 }
 
 void ppa_dwarf_cursor_init(struct ppa_dwarf_cursor *c, const struct ppa_dwarf_section *sec, size_t window_cap,
@@ -175,8 +124,8 @@ void ppa_dwarf_cursor_free(struct ppa_dwarf_cursor *c)
 {
 	ppa_vheap_free(c->window);
 	c->window = NULL;
-	c->p = c->limit = NULL;
-	c->window_len = 0;
+	c->p = c->limit = c->held = NULL;
+	c->held_len = 0;
 	c->failed = true;
 }
 
@@ -185,8 +134,8 @@ void ppa_dwarf_turn_to(struct ppa_dwarf_cursor *c, const struct ppa_dwarf_sectio
 	if (c->sec == sec)
 		return;
 	c->sec = sec;
-	c->window_len = 0;
-	c->p = c->limit = c->window;
+	c->held_len = 0;
+	c->p = c->limit;
 }
 
 void ppa_dwarf_fail(struct ppa_dwarf_cursor *c)
@@ -201,16 +150,23 @@ static bool fail(struct ppa_dwarf_cursor *c)
 	return false;
 }
 
-/* What the window holds from offset on, and not beyond end. */
+/* What is held from offset on, and not beyond end. */
 static void show(struct ppa_dwarf_cursor *c, uint64_t offset)
 {
-	uint64_t shown = c->window_at + c->window_len;
+	uint64_t shown = c->held_at + c->held_len;
 
 	if (shown > c->end)
 		shown = c->end;
-	c->p = c->window + (offset - c->window_at);
-	c->limit = c->window + (shown - c->window_at);
+	c->p = c->held + (offset - c->held_at);
+	c->limit = c->held + (shown - c->held_at);
 	c->limit_at = shown;
+}
+
+/* Nothing is at hand, and the next byte is that at offset. */
+static void show_nothing(struct ppa_dwarf_cursor *c, uint64_t offset)
+{
+	c->p = c->limit = c->held;
+	c->limit_at = offset;
 }
 
 void ppa_dwarf_seek(struct ppa_dwarf_cursor *c, uint64_t offset, uint64_t end)
@@ -220,43 +176,61 @@ void ppa_dwarf_seek(struct ppa_dwarf_cursor *c, uint64_t offset, uint64_t end)
 	if (offset > c->end) {
 		c->limit_at = offset;
 		fail(c);
-	} else if (c->sec->inflated) {
-		c->p = c->sec->inflated + offset;
-		c->limit = c->sec->inflated + c->end;
-		c->limit_at = c->end;
-	} else if (offset >= c->window_at && offset < c->window_at + c->window_len) {
+	} else if (offset - c->held_at < c->held_len) {
 		show(c, offset);
 	} else {
-		c->p = c->limit = c->window;
-		c->limit_at = offset;
+		show_nothing(c, offset);
 	}
+}
+
+static bool hold_inflated(struct ppa_dwarf_cursor *c, uint64_t at)
+{
+	uint64_t from, to;
+	const uint8_t *image = ppa_inflated_have(c->sec->packed, &c->sec->src, at, &from, &to);
+
+	if (!image)
+		return false;
+	c->held = image + from;
+	c->held_at = from;
+	c->held_len = (size_t)(to - from);
+	return true;
+}
+
+static bool hold_window(struct ppa_dwarf_cursor *c, uint64_t at)
+{
+	size_t len;
+
+	if (!c->window)
+		c->window = ppa_vheap_malloc(c->window_cap);
+	/* Whole windows, although end may be nearer: the next thing read is often the one behind. Who jumps may not stay. */
+	len = at - c->held_at <= c->held_len || c->window_cap < PPA_DWARF_FIRST_WINDOW ? c->window_cap
+										       : PPA_DWARF_FIRST_WINDOW;
+	len = c->sec->size - at < len ? (size_t)(c->sec->size - at) : len;
+	c->held_len = 0;
+	if (!c->window || (c->work && *c->work < len) ||
+	    ppa_elf_read(&c->sec->src, c->window, len, c->sec->offset + at))
+		return false;
+	if (c->work)
+		*c->work -= len;
+	c->held = c->window;
+	c->held_at = at;
+	c->held_len = len;
+	return true;
 }
 
 bool ppa_dwarf_fetch(struct ppa_dwarf_cursor *c, size_t n)
 {
 	uint64_t at = ppa_dwarf_tell(c);
-	size_t len;
 
 	if ((size_t)(c->limit - c->p) >= n)
 		return true;
-	if (c->failed || c->sec->inflated || n > c->end - at)
+	if (c->failed || n > c->end - at)
 		return fail(c);
-	if (!c->window)
-		c->window = ppa_vheap_malloc(c->window_cap);
-	/* Whole windows, although end may be nearer: the next thing read is often the one behind. Who jumps may not stay. */
-	len = at - c->window_at <= c->window_len || c->window_cap < PPA_DWARF_FIRST_WINDOW ? c->window_cap
-											   : PPA_DWARF_FIRST_WINDOW;
-	len = c->sec->size - at < len ? (size_t)(c->sec->size - at) : len;
-	c->window_len = 0;
-	c->p = c->limit = c->window;
-	c->limit_at = at;
-	if (!c->window || (c->work && *c->work < len) ||
-	    ppa_elf_read(&c->sec->src, c->window, len, c->sec->offset + at))
+	show_nothing(c, at);
+	if (c->sec->packed
+		    ? !hold_inflated(c, at) || (c->held_at + c->held_len - at < n && !hold_inflated(c, at + n - 1))
+		    : !hold_window(c, at))
 		return fail(c);
-	if (c->work)
-		*c->work -= len;
-	c->window_at = at;
-	c->window_len = len;
 	show(c, at);
 	return true;
 }

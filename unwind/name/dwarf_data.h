@@ -4,7 +4,7 @@
  *
  * A section stays in its file: a cursor holds a window of a few KiB of it, filled with pread. So a binary with a
  * gigabyte of debug information costs no more memory than a small one, and a file that is truncated meanwhile ends the
- * reading and nothing else. Only compressed sections are held as a whole, as far as the caller allows. */
+ * reading and nothing else. Only of compressed sections is held what was inflated of them, as far as the caller allows. */
 #ifndef PPA_UNWIND_NAME_DWARF_DATA_H
 #define PPA_UNWIND_NAME_DWARF_DATA_H
 
@@ -15,6 +15,7 @@
 
 #include "agent/base/attr.h"
 #include "unwind/name/elf_file.h"
+#include "unwind/name/inflated.h"
 
 enum ppa_dwarf_section_id {
 	PPA_DWARF_INFO,
@@ -26,6 +27,7 @@ enum ppa_dwarf_section_id {
 	PPA_DWARF_RNGLISTS,
 	PPA_DWARF_ADDR,
 	PPA_DWARF_STR_OFFSETS,
+	PPA_DWARF_ARANGES,
 	PPA_DWARF_NSECTIONS
 };
 
@@ -37,24 +39,20 @@ enum {
 
 struct ppa_dwarf_section {
 	struct ppa_elf_source src;
-	uint64_t offset, size; /* in src; size 0: the file has no such section */
-	uint8_t *inflated;     /* the whole of it, in the private heap; NULL: read from src */
-	bool is_kept;	       /* inflated is somebody else's */
+	uint64_t offset, size; /* in src, but size is that of the inflated one; size 0: the file has no such section */
+	struct ppa_inflated *packed; /* somebody else's; NULL: it is not compressed */
 };
 
-/* What was inflated before, PPA_DWARF_NSECTIONS of each; entries that are NULL are filled in. */
-struct ppa_dwarf_inflated {
-	uint8_t **bytes;
-	uint64_t *size;
-};
-
-/* Fill the table from a file, whose source must outlive it. Of *allowance, the bytes that inflated sections may take, what they do
- * take is subtracted. 0, or -ENOENT without .debug_info and .debug_line, -EFBIG
- * when more would have to be inflated than is allowed, -ENOTSUP for a compression other than zlib's, -EIO, -ENOMEM.
- * kept may be NULL. On error nothing is held but in kept. Context: server. */
+/* Fill the table from a file, whose source must outlive it. inflated are PPA_DWARF_NSECTIONS, zero or from an earlier call for the
+ * same file, and outlive it, too. Of *allowance, the bytes that inflated sections may take, what those of them
+ * can take that have no image yet is subtracted. 0, or -ENOENT without .debug_info and .debug_line, -EFBIG
+ * when more would have to be inflated than is allowed, -ENOTSUP for a compression other than zlib's, -EIO. On error nothing is
+ * held but in inflated. Context: server. */
 int ppa_dwarf_sections_open(struct ppa_dwarf_section *sections, const struct ppa_elf_file *f, uint64_t *allowance,
-			    const struct ppa_dwarf_inflated *kept) PPA_CTX_SERVER;
-void ppa_dwarf_sections_close(struct ppa_dwarf_section *sections) PPA_CTX_SERVER;
+			    struct ppa_inflated *inflated) PPA_CTX_SERVER;
+
+/* Why something of the sections could not be inflated: -EIO, -ENOMEM; 0: all could. Context: server. */
+int ppa_dwarf_sections_err(const struct ppa_dwarf_section *sections) PPA_CTX_SERVER;
 
 /* A place in a section. After the first failure every read gives 0 and failed stays true. */
 struct ppa_dwarf_cursor {
@@ -62,10 +60,12 @@ struct ppa_dwarf_cursor {
 	const uint8_t *p, *limit; /* what is at hand */
 	uint64_t limit_at;	  /* the section offset of limit */
 	uint64_t end;		  /* where reading ends */
-	uint8_t *window;	  /* owned; NULL before the first read */
-	size_t window_cap, window_len;
-	uint64_t window_at; /* its section offset */
-	uint64_t *work;	    /* bytes that may still be fetched, shared; NULL: any number */
+	uint8_t *window;	  /* owned; NULL before the first read, and for compressed sections */
+	size_t window_cap;
+	const uint8_t *held; /* a part of the section: the window, or what is inflated, */
+	uint64_t held_at;    /* its section offset */
+	size_t held_len;
+	uint64_t *work; /* bytes that may still be fetched, shared; NULL: any number */
 	bool failed;
 };
 

@@ -59,20 +59,34 @@ struct listing {
 	bool has_no_room;
 };
 
+bool ppa_dwarf_index_add_range(struct ppa_dwarf_index *x, uint32_t unit, uint64_t low, uint64_t high)
+{
+	struct ppa_dwarf_unit_range *last = x->nranges ? &x->ranges[x->nranges - 1] : NULL;
+
+	if (last && last->unit == unit && low >= last->low && (low < last->high || low - last->high < GAP_BYTES)) {
+		last->high = high > last->high ? high : last->high;
+		return true;
+	}
+	last = add(x, (void **)&x->ranges, &x->nranges, &x->ranges_cap, sizeof(*x->ranges));
+	if (last)
+		*last = (struct ppa_dwarf_unit_range){low, high, unit};
+	return last != NULL;
+}
+
+void ppa_dwarf_index_end_ranges(struct ppa_dwarf_index *x, bool are_all)
+{
+	x->has_ranges = are_all;
+	if (are_all)
+		fit(x, (void **)&x->ranges, x->nranges, &x->ranges_cap, sizeof(*x->ranges));
+	else
+		drop(x, (void **)&x->ranges, &x->nranges, &x->ranges_cap, sizeof(*x->ranges));
+}
+
 static void add_range(void *arg, uint64_t low, uint64_t high)
 {
 	struct listing *l = arg;
-	struct ppa_dwarf_index *x = l->x;
-	struct ppa_dwarf_unit_range *last = x->nranges ? &x->ranges[x->nranges - 1] : NULL;
 
-	if (last && last->unit == l->unit && low >= last->low && (low < last->high || low - last->high < GAP_BYTES)) {
-		last->high = high > last->high ? high : last->high;
-		return;
-	}
-	last = l->has_no_room ? NULL : add(x, (void **)&x->ranges, &x->nranges, &x->ranges_cap, sizeof(*x->ranges));
-	if (last)
-		*last = (struct ppa_dwarf_unit_range){low, high, l->unit};
-	l->has_no_room = !last;
+	l->has_no_room = l->has_no_room || !ppa_dwarf_index_add_range(l->x, l->unit, low, high);
 }
 
 static void list_ranges(struct ppa_dwarf_index *x, struct ppa_dwarf_file *d)
@@ -81,18 +95,13 @@ static void list_ranges(struct ppa_dwarf_index *x, struct ppa_dwarf_file *d)
 	struct ppa_dwarf_unit u;
 	size_t i;
 
-	for (i = 0; i < d->nplaces && !l.has_no_room && ppa_dwarf_step(d); i++) {
+	for (i = 0; i < d->units.n && !l.has_no_room && ppa_dwarf_step(d); i++) {
 		l.unit = (uint32_t)i;
-		if (ppa_dwarf_unit_read(d, &d->places[i], &u))
+		if (ppa_dwarf_unit_read(d, &d->units.list[i], &u))
 			ppa_dwarf_each_range(d, &u, &u.span, add_range, &l);
 	}
-	x->has_ranges = i == d->nplaces && !l.has_no_room && d->steps;
-	if (x->has_ranges) {
-		fit(x, (void **)&x->ranges, x->nranges, &x->ranges_cap, sizeof(*x->ranges));
-		return;
-	}
-	x->has_no_ranges = true;
-	drop(x, (void **)&x->ranges, &x->nranges, &x->ranges_cap, sizeof(*x->ranges));
+	ppa_dwarf_index_end_ranges(x, i == d->units.n && !l.has_no_room && d->steps);
+	x->has_no_ranges = !x->has_ranges;
 }
 
 static bool has_want(const struct ppa_dwarf_want *wants, size_t n, uint64_t low, uint64_t high)
@@ -257,10 +266,31 @@ void ppa_dwarf_outline_end_stretches(struct ppa_dwarf_outline *o, bool are_all)
 
 /* ---- all of it ---- */
 
-void ppa_dwarf_index_take_places(struct ppa_dwarf_index *x, struct ppa_dwarf_place *places, size_t n)
+void ppa_dwarf_index_take_places(struct ppa_dwarf_index *x, struct ppa_dwarf_place *places, size_t n, bool is_partial)
 {
 	x->places = places;
 	x->nplaces = n;
+	x->is_partial = is_partial;
+}
+
+static void drop_all(struct ppa_dwarf_index *x)
+{
+	drop_outlines(x);
+	x->bytes -= x->outlines ? x->nplaces * sizeof(struct ppa_dwarf_outline *) : 0;
+	ppa_vheap_free(x->outlines);
+	x->outlines = NULL;
+	drop(x, (void **)&x->ranges, &x->nranges, &x->ranges_cap, sizeof(*x->ranges));
+	x->has_ranges = x->has_no_ranges = false;
+	ppa_vheap_free(x->places);
+	x->places = NULL;
+	x->nplaces = 0;
+}
+
+void ppa_dwarf_index_begin_anew(struct ppa_dwarf_index *x)
+{
+	drop_all(x);
+	x->is_partial = false;
+	x->is_whole = true;
 }
 
 void ppa_dwarf_index_begin(struct ppa_dwarf_index *x, size_t more_bytes)
@@ -279,9 +309,6 @@ void ppa_dwarf_index_free(struct ppa_dwarf_index *x)
 {
 	if (!x)
 		return;
-	drop_outlines(x);
-	ppa_vheap_free(x->outlines);
-	ppa_vheap_free(x->ranges);
-	ppa_vheap_free(x->places);
+	drop_all(x);
 	ppa_vheap_free(x);
 }

@@ -52,6 +52,8 @@ struct ppa_dwarf_unit_range {
 struct ppa_dwarf_index {
 	struct ppa_dwarf_place *places; /* NULL: not listed yet */
 	size_t nplaces;
+	bool is_partial; /* only those of .debug_aranges, with the ranges that it names; */
+	bool is_whole;	 /* those are not to be asked, as they are not enough */
 	struct ppa_dwarf_unit_range *ranges;
 	size_t nranges, ranges_cap;
 	bool has_ranges, has_no_ranges; /* all are there; they are too many */
@@ -64,7 +66,16 @@ struct ppa_dwarf_index {
 void ppa_dwarf_index_begin(struct ppa_dwarf_index *x, size_t more_bytes) PPA_CTX_SERVER;
 
 /* Make the list of units the index's own. Context: server. */
-void ppa_dwarf_index_take_places(struct ppa_dwarf_index *x, struct ppa_dwarf_place *places, size_t n) PPA_CTX_SERVER;
+void ppa_dwarf_index_take_places(struct ppa_dwarf_index *x, struct ppa_dwarf_place *places, size_t n,
+				 bool is_partial) PPA_CTX_SERVER;
+
+/* Forget all, to begin with the whole list of units. Context: server. */
+void ppa_dwarf_index_begin_anew(struct ppa_dwarf_index *x) PPA_CTX_SERVER;
+
+/* One more range of a unit; those of one unit one after another. False: no room. Then that those were all, or are dropped.
+ * Context: server. */
+bool ppa_dwarf_index_add_range(struct ppa_dwarf_index *x, uint32_t unit, uint64_t low, uint64_t high) PPA_CTX_SERVER;
+void ppa_dwarf_index_end_ranges(struct ppa_dwarf_index *x, bool are_all) PPA_CTX_SERVER;
 
 /* Mark in is_marked, one for each of d's units, those that may have one of wants, which are sorted. False: that is not known, any may.
  * Context: server. */

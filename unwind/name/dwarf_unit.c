@@ -16,20 +16,19 @@ enum { WORK_PER_BYTE = 32, WORK_AT_LEAST = 64 << 20, STEPS_PER_BYTE = 4, STEPS_A
 
 #define DWARF64_ESCAPE 0xffffffffU
 
-static bool add_place(struct ppa_dwarf_file *d, const struct ppa_dwarf_place *place)
+bool ppa_dwarf_places_add(struct ppa_dwarf_places *p, const struct ppa_dwarf_place *place)
 {
-	struct ppa_dwarf_place *p = d->places;
+	if (p->n == p->cap) {
+		size_t cap = p->cap ? 2 * p->cap : 64;
+		struct ppa_dwarf_place *list =
+			cap > PPA_DWARF_MAX_UNITS ? NULL : ppa_vheap_realloc(p->list, cap * sizeof(*list));
 
-	if (d->nplaces == d->places_cap) {
-		size_t cap = d->places_cap ? 2 * d->places_cap : 64;
-
-		p = cap > PPA_DWARF_MAX_UNITS ? NULL : ppa_vheap_realloc(p, cap * sizeof(*p));
-		if (!p)
+		if (!list)
 			return false;
-		d->places = p;
-		d->places_cap = cap;
+		p->list = list;
+		p->cap = cap;
 	}
-	p[d->nplaces++] = *place;
+	p->list[p->n++] = *place;
 	return true;
 }
 
@@ -70,28 +69,43 @@ static bool is_readable(const struct ppa_dwarf_place *p)
 	       p->type != DW_UT_split_type && p->data < p->end;
 }
 
-static int list_units(struct ppa_dwarf_file *d)
+static int list_units(struct ppa_dwarf_file *d, struct ppa_dwarf_places *places)
 {
 	struct ppa_dwarf_cursor *c = &d->reference; /* jumps, so a small window */
 	struct ppa_dwarf_place p;
 
 	ppa_dwarf_seek(c, 0, UINT64_MAX);
 	while (ppa_dwarf_left(c) && read_header(c, &p)) {
-		if (is_readable(&p) && !add_place(d, &p))
+		if (is_readable(&p) && !ppa_dwarf_places_add(places, &p))
 			return -ENOMEM;
 		ppa_dwarf_seek(c, p.end, UINT64_MAX);
 	}
 	return 0;
 }
 
+bool ppa_dwarf_place_read(struct ppa_dwarf_file *d, struct ppa_dwarf_place *place)
+{
+	struct ppa_dwarf_place p;
+
+	if (!place->end) {
+		ppa_dwarf_seek(&d->reference, place->offset, UINT64_MAX);
+		/* One that cannot be read has nothing in it, and is not tried again. */
+		if (!ppa_dwarf_left(&d->reference) || !read_header(&d->reference, &p) || !is_readable(&p))
+			p = (struct ppa_dwarf_place){
+				.offset = place->offset, .data = place->offset + 1, .end = place->offset + 1};
+		*place = p;
+	}
+	return place->data < place->end;
+}
+
 int ppa_dwarf_file_open(struct ppa_dwarf_file *d, const struct ppa_elf_file *f, uint64_t *allowance,
-			const struct ppa_dwarf_inflated *kept, struct ppa_dwarf_index *index)
+			struct ppa_inflated *inflated, struct ppa_dwarf_index *index)
 {
 	uint64_t bytes = 0;
 	int err;
 
 	memset(d, 0, sizeof(*d));
-	err = ppa_dwarf_sections_open(d->sections, f, allowance, kept);
+	err = ppa_dwarf_sections_open(d->sections, f, allowance, inflated);
 	if (err)
 		return err;
 	for (size_t i = 0; i < PPA_DWARF_NSECTIONS; i++)
@@ -106,10 +120,11 @@ int ppa_dwarf_file_open(struct ppa_dwarf_file *d, const struct ppa_elf_file *f, 
 	ppa_dwarf_cursor_init(&d->index, &d->sections[PPA_DWARF_ADDR], PPA_DWARF_SMALL_WINDOW, &d->work);
 	ppa_dwarf_cursor_init(&d->line, &d->sections[PPA_DWARF_LINE], PPA_DWARF_WINDOW, &d->work);
 	if (index && index->places) {
-		d->places = index->places;
-		d->nplaces = index->nplaces;
+		d->units = (struct ppa_dwarf_places){index->places, index->nplaces, index->nplaces};
+		d->is_partial = index->is_partial;
 	} else {
-		err = list_units(d);
+		d->is_partial = index && !index->is_whole && ppa_dwarf_aranges_read(d, index);
+		err = d->is_partial ? 0 : list_units(d, &d->units);
 	}
 	if (err) {
 		ppa_dwarf_file_close(d);
@@ -117,8 +132,20 @@ int ppa_dwarf_file_open(struct ppa_dwarf_file *d, const struct ppa_elf_file *f, 
 	}
 	d->known = index;
 	if (index)
-		ppa_dwarf_index_take_places(index, d->places, d->nplaces);
+		ppa_dwarf_index_take_places(index, d->units.list, d->units.n, d->is_partial);
 	return 0;
+}
+
+int ppa_dwarf_file_list_all(struct ppa_dwarf_file *d)
+{
+	int err;
+
+	ppa_dwarf_index_begin_anew(d->known);
+	d->units = (struct ppa_dwarf_places){.n = 0};
+	d->is_partial = false;
+	err = list_units(d, &d->units);
+	ppa_dwarf_index_take_places(d->known, d->units.list, d->units.n, false);
+	return err;
 }
 
 void ppa_dwarf_file_close(struct ppa_dwarf_file *d)
@@ -132,24 +159,39 @@ void ppa_dwarf_file_close(struct ppa_dwarf_file *d)
 		ppa_dwarf_abbrevs_free(&d->tables[i]);
 	ppa_dwarf_abbrevs_free(&d->head);
 	if (!d->known)
-		ppa_vheap_free(d->places);
-	ppa_dwarf_sections_close(d->sections);
+		ppa_vheap_free(d->units.list);
+	else if (d->all.n)
+		ppa_dwarf_index_begin_anew(d->known); /* next time with all of them at once */
+	ppa_vheap_free(d->all.list);
 	memset(d, 0, sizeof(*d));
 }
 
-const struct ppa_dwarf_place *ppa_dwarf_place_of(const struct ppa_dwarf_file *d, uint64_t offset)
+/* The last one that does not begin behind offset. */
+static struct ppa_dwarf_place *place_before(const struct ppa_dwarf_places *p, uint64_t offset)
 {
-	size_t low = 0, high = d->nplaces;
+	size_t low = 0, high = p->n;
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
-		if (d->places[middle].offset <= offset)
+		if (p->list[middle].offset <= offset)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	return low && offset < d->places[low - 1].end ? &d->places[low - 1] : NULL;
+	return low ? &p->list[low - 1] : NULL;
+}
+
+const struct ppa_dwarf_place *ppa_dwarf_place_of(struct ppa_dwarf_file *d, uint64_t offset)
+{
+	struct ppa_dwarf_place *p = place_before(&d->units, offset);
+
+	if (p && ppa_dwarf_place_read(d, p) && offset < p->end)
+		return p;
+	if (!d->is_partial || (!d->all.n && list_units(d, &d->all)))
+		return NULL;
+	p = place_before(&d->all, offset);
+	return p && offset < p->end ? p : NULL;
 }
 
 const struct ppa_dwarf_abbrevs *ppa_dwarf_table(struct ppa_dwarf_file *d, const struct ppa_dwarf_place *place)

@@ -19,16 +19,24 @@ enum { PPA_DWARF_MAX_UNITS = 1 << 18, PPA_DWARF_TABLES = 8 };
 
 /* Where a unit lies; offsets in .debug_info. */
 struct ppa_dwarf_place {
-	uint64_t offset, data, end; /* of its header, first entry, and one past its last */
-	uint64_t abbrevs;	    /* in .debug_abbrev */
+	uint64_t offset, data,
+		end;	  /* of its header, first entry, and one past its last; end 0: the header was not read */
+	uint64_t abbrevs; /* in .debug_abbrev */
 	struct ppa_dwarf_shape shape;
 	uint8_t type; /* DW_UT_*; 0 before DWARF 5 */
 };
 
+/* Units, by offset. */
+struct ppa_dwarf_places {
+	struct ppa_dwarf_place *list;
+	size_t n, cap;
+};
+
 struct ppa_dwarf_file {
 	struct ppa_dwarf_section sections[PPA_DWARF_NSECTIONS];
-	struct ppa_dwarf_place *places; /* by offset; the index's if there is one */
-	size_t nplaces, places_cap;
+	struct ppa_dwarf_places units; /* the index's if there is one, */
+	bool is_partial;	       /* and then perhaps only those that .debug_aranges names */
+	struct ppa_dwarf_places all;   /* then: all of them, once a reference leads to another */
 	/* cursors, by what they are moved for */
 	struct ppa_dwarf_cursor info, reference, abbrev, text, ranges, index, line;
 	struct ppa_dwarf_abbrevs tables[PPA_DWARF_TABLES]; /* the last ones used */
@@ -55,11 +63,24 @@ struct ppa_dwarf_unit {
 	bool has_lines, is_split;
 };
 
-/* Open f's sections and list the units, unless index (which may be NULL) has them. 0 or -errno as ppa_dwarf_sections_open; the file must outlive *d, which needs no
- * close on error. Context: server. */
+/* Open f's sections and list the units, unless index (which may be NULL) has them: with an index only those of .debug_aranges if there
+ * is one. 0 or -errno as ppa_dwarf_sections_open; the file must outlive *d, which needs no close on error. Context: server. */
 int ppa_dwarf_file_open(struct ppa_dwarf_file *d, const struct ppa_elf_file *f, uint64_t *allowance,
-			const struct ppa_dwarf_inflated *kept, struct ppa_dwarf_index *index) PPA_CTX_SERVER;
+			struct ppa_inflated *inflated, struct ppa_dwarf_index *index) PPA_CTX_SERVER;
 void ppa_dwarf_file_close(struct ppa_dwarf_file *d) PPA_CTX_SERVER;
+
+/* List all units where only some are known; the index begins anew. 0, -ENOMEM. Context: server. */
+int ppa_dwarf_file_list_all(struct ppa_dwarf_file *d) PPA_CTX_SERVER;
+
+/* Append a place; false when there are too many, or no memory. Context: server. */
+bool ppa_dwarf_places_add(struct ppa_dwarf_places *p, const struct ppa_dwarf_place *place) PPA_CTX_SERVER;
+
+/* List the units of .debug_aranges, headers unread, and tell x their ranges. False, and none listed: there is none, or
+ * none that is of use. Context: server. */
+bool ppa_dwarf_aranges_read(struct ppa_dwarf_file *d, struct ppa_dwarf_index *x) PPA_CTX_SERVER;
+
+/* Read the header of the unit at the place, unless it is known. False: it cannot be read, or is of no use. Context: server. */
+bool ppa_dwarf_place_read(struct ppa_dwarf_file *d, struct ppa_dwarf_place *place) PPA_CTX_SERVER;
 
 /* Take one step; false when all are spent, which ends whatever is going on. Context: server. */
 static inline bool ppa_dwarf_step(struct ppa_dwarf_file *d)
@@ -72,7 +93,7 @@ bool ppa_dwarf_unit_read(struct ppa_dwarf_file *d, const struct ppa_dwarf_place 
 			 struct ppa_dwarf_unit *u) PPA_CTX_SERVER;
 
 /* The unit around an offset of .debug_info, or NULL. Context: server. */
-const struct ppa_dwarf_place *ppa_dwarf_place_of(const struct ppa_dwarf_file *d, uint64_t offset) PPA_CTX_SERVER;
+const struct ppa_dwarf_place *ppa_dwarf_place_of(struct ppa_dwarf_file *d, uint64_t offset) PPA_CTX_SERVER;
 
 /* The unit's abbreviations, valid until the next call but PPA_DWARF_TABLES - 1, or NULL. Context: server. */
 const struct ppa_dwarf_abbrevs *ppa_dwarf_table(struct ppa_dwarf_file *d,
