@@ -20,7 +20,7 @@ struct ppa_custom {
 	struct ppa_values values;
 };
 
-struct ppa_sites ppa_custom_sites;
+PPA_SITES(ppa_custom_sites, 0);
 
 static struct {
 	_Atomic(struct ppa_custom *) list;

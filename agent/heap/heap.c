@@ -31,7 +31,7 @@ enum {
 };
 #define LARGEST_CLASS (UINT64_C(1) << (PPA_HEAP_TAGS_SHIFT - 1))
 
-struct ppa_sites ppa_heap_sites;
+PPA_SITES(ppa_heap_sites, 0);
 
 static struct {
 	_Atomic uint64_t rate; /* 0: off */

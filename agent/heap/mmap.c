@@ -24,7 +24,7 @@
 /* Of the kernel's interface; not in every libc's headers. */
 enum { WIPE_ON_FORK = 18, HUGE_SHIFT = 26, HUGE_MASK = 0x3f, HUGE_PAGE_SHIFT = 21 };
 
-struct ppa_sites ppa_mmap_sites;
+PPA_SITES(ppa_mmap_sites, 0);
 
 static struct {
 	_Atomic(_Atomic bool *) is_on; /* in a page that a fork's child finds wiped; NULL before start */

@@ -18,7 +18,8 @@
 enum { CONTENTIONS, DELAY };
 enum { FRACTION_BITS = 12, UNIT_BITS = 4, SCALE_MAX = UINT16_MAX };
 
-struct ppa_sites ppa_block_sites, ppa_mutex_sites;
+PPA_SITES(ppa_block_sites, 0);
+PPA_SITES(ppa_mutex_sites, 0);
 _Atomic bool ppa_contention_on, ppa_contention_io;
 
 static struct {

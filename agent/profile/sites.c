@@ -142,19 +142,25 @@ struct ppa_site *ppa_sites_find(struct ppa_sites *t, const uintptr_t *pcs, uint3
 int ppa_sites_init(struct ppa_sites *t)
 {
 	uintptr_t pc = ppa_marker_address(PPA_MARKER_OTHER);
-	struct ppa_site *s;
+	struct ppa_site *s, *none = NULL;
 
 	if (atomic_load_explicit(&t->other, memory_order_acquire))
 		return 0;
-	s = ppa_sites_find(t, &pc, 1, 0, 0);
+	s = make(&pc, 1, &(struct ppa_site){.npcs = 1});
 	if (!s)
 		return -ENOMEM;
-	atomic_store_explicit(&t->other, s, memory_order_release);
+	/* release: the site is complete. Two may do this at once, like two that find a new stack. */
+	if (atomic_compare_exchange_strong_explicit(&t->other, &none, s, memory_order_release, memory_order_relaxed))
+		atomic_fetch_add_explicit(&t->count, 1, memory_order_relaxed);
 	return 0;
 }
 
 void ppa_sites_each(struct ppa_sites *t, void (*visit)(const struct ppa_site *s, void *arg), void *arg)
 {
+	const struct ppa_site *other = atomic_load_explicit(&t->other, memory_order_acquire);
+
+	if (other)
+		visit(other, arg);
 	for (size_t i = 0; i < PPA_SITES_BUCKETS; i++) {
 		const struct ppa_site *s = atomic_load_explicit(&t->buckets[i], memory_order_acquire);
 

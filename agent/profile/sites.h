@@ -33,13 +33,21 @@ struct ppa_site {
 	uintptr_t pcs[]; /* leaf first, by the address rule of profile.proto */
 };
 
+typedef _Atomic(struct ppa_site *) ppa_sites_bucket;
+
+/* Buckets lie elsewhere: most tables stay empty, and then none of their pages is touched. */
 struct ppa_sites {
-	_Atomic(struct ppa_site *) buckets[PPA_SITES_BUCKETS];
-	_Atomic(struct ppa_site *) other; /* [other stacks], made by the first stack that found no room */
-	_Atomic uint64_t count;		  /* sites in the table */
+	ppa_sites_bucket *buckets;	  /* PPA_SITES_BUCKETS; not [other stacks] */
+	_Atomic(struct ppa_site *) other; /* [other stacks] */
+	_Atomic uint64_t count;		  /* sites in the table, with [other stacks] */
 	_Atomic uint64_t folded;	  /* events charged to other */
-	uint64_t limit; /* more than so many sites are not made; 0: as the budget allows. Set before use */
+	uint64_t limit;			  /* more than so many sites are not made; 0: as the budget allows */
 };
+
+/* Defines a table of at most so many sites (ppa_sites.limit). */
+#define PPA_SITES(name, most)                                                                                          \
+	static ppa_sites_bucket name##_buckets[PPA_SITES_BUCKETS];                                                     \
+	struct ppa_sites name = {.buckets = name##_buckets, .limit = most}
 
 /* The site of this stack, added if it is new. Never NULL once ppa_sites_init succeeded. Context: malloc. */
 struct ppa_site *ppa_sites_find(struct ppa_sites *t, const uintptr_t *pcs, uint32_t npcs, uint64_t origin,

@@ -9,7 +9,7 @@
 #include "agent/thread/stack_here.h"
 #include "agent/thread/threads.h"
 
-struct ppa_sites ppa_created_sites;
+PPA_SITES(ppa_created_sites, 0);
 
 static struct {
 	atomic_bool is_on;

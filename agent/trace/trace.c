@@ -16,7 +16,7 @@
 _Atomic bool ppa_trace_on;
 _Atomic uint16_t ppa_trace_watched[1 << PPA_TRACE_WATCH_BITS];
 /* Recorded for ever, samples alone would find new stacks without end. */
-struct ppa_sites ppa_trace_sites = {.limit = 1 << 15};
+PPA_SITES(ppa_trace_sites, 1 << 15);
 
 /* ---- waits ---- */
 

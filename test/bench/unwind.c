@@ -101,8 +101,8 @@ int main(void)
 	sigaction(SIGUSR1, &sa, NULL);
 	run("warm", &bounds, 200);
 	run("window", NULL, 50);
-	entries = atomic_exchange(&ppa_row_entries, NULL);
+	entries = atomic_exchange(&ppa_rows.entries, NULL);
 	run("cold", &bounds, 20);
-	atomic_store(&ppa_row_entries, entries);
+	atomic_store(&ppa_rows.entries, entries);
 	return 0;
 }

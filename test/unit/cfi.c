@@ -460,6 +460,34 @@ static void rows_are_remembered_by_pc_and_epoch(void **state)
 	assert_true(ppa_row_lookup(0x1234, &unsettled, &got) && got.saved == 5);
 }
 
+/* One table for the whole program, so this comes last. */
+static void the_table_of_rows_grows_with_need(void **state)
+{
+	struct ppa_row row = {5, PPA_ROW_VALID | 9}, got;
+	struct ppa_epochs now = {1, 7, 0};
+	uint32_t first = atomic_load(&ppa_rows.mask);
+	int found = 0;
+
+	(void)state;
+	/* A few rows, again and again: the same few pages. */
+	for (int i = 0; i < 10000; i++)
+		if (!ppa_row_lookup(0x1000 + i % 16, &now, &got))
+			ppa_row_store(0x1000 + i % 16, 1, &row);
+	assert_int_equal(atomic_load(&ppa_rows.mask), first);
+	assert_true(first < 512);
+	/* Many: nearly all are found. */
+	for (int i = 0; i < 40000; i++)
+		if (!ppa_row_lookup(0x1000 + i % 4000 * 7, &now, &got))
+			ppa_row_store(0x1000 + i % 4000 * 7, 1, &row);
+	for (int i = 0; i < 4000; i++)
+		found += ppa_row_lookup(0x1000 + i * 7, &now, &got) != PPA_ROW_NONE;
+	assert_true(found > 2800);
+	/* Whatever comes, it ends. */
+	for (int i = 0; i < 1000000; i++)
+		ppa_row_store(0x100000 + (uintptr_t)i, 1, &row);
+	assert_int_equal(atomic_load(&ppa_rows.mask), PPA_ROW_ENTRIES - 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -476,6 +504,7 @@ int main(void)
 		cmocka_unit_test(expressions_end),
 		cmocka_unit_test(rows_pack),
 		cmocka_unit_test(rows_are_remembered_by_pc_and_epoch),
+		cmocka_unit_test(the_table_of_rows_grows_with_need),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,7 +16,7 @@
 #include "agent/profile/marker.h"
 #include "agent/profile/sites.h"
 
-static struct ppa_sites sites;
+PPA_SITES(sites, 0);
 
 static struct ppa_site *find(uintptr_t a, uintptr_t b, uint64_t origin, uint64_t label)
 {

@@ -17,6 +17,7 @@
 
 #include "agent/thread/stack_known.h"
 #include "unwind/module/modules.h"
+#include "unwind/walk/rowcache.h"
 #include "unwind/walk/unwind.h"
 
 #define NOINLINE __attribute__((noinline))
@@ -308,6 +309,8 @@ int main(void)
 
 	int failed;
 
+	/* All of the table: in the part of it that a program begins with two frames of a walk may share an entry. */
+	atomic_store(&ppa_rows.mask, PPA_ROW_ENTRIES - 1);
 	ppa_stack_known_init();
 	if (ppa_modules_refresh(true) || ppa_unwind_init())
 		return 1;

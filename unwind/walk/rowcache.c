@@ -20,33 +20,52 @@ enum { /* the operations in those expressions */
        OP_BREG0 = 0x70,
 };
 
-_Atomic(struct ppa_row_entry *) ppa_row_entries;
+struct ppa_row_table ppa_rows = {.mask = PPA_ROW_FIRST - 1};
 
 int ppa_row_init(void)
 {
 	struct ppa_row_entry *fresh, *none = NULL;
 	size_t bytes = sizeof(*fresh) * PPA_ROW_ENTRIES;
 
-	if (atomic_load_explicit(&ppa_row_entries, memory_order_relaxed))
+	if (atomic_load_explicit(&ppa_rows.entries, memory_order_relaxed))
 		return 0;
 	fresh = ppa_sys_map(bytes);
 	if (!fresh)
 		return -ENOMEM;
 	/* release: zero pages need no order, but the pointer must not come before the mapping. Pairs with the address
 	 * dependency in ppa_row_lookup. */
-	if (!atomic_compare_exchange_strong_explicit(&ppa_row_entries, &none, fresh, memory_order_release,
+	if (!atomic_compare_exchange_strong_explicit(&ppa_rows.entries, &none, fresh, memory_order_release,
 						     memory_order_relaxed))
 		ppa_sys_unmap(fresh, bytes);
 	return 0;
 }
 
+/* An entry was replaced. When a thirtieth of all were, twice as many are used. Two threads that count or double at once do
+ * it once. */
+PPA_CTX_SIGNAL static void grow(void)
+{
+	uint32_t mask = atomic_load_explicit(&ppa_rows.mask, memory_order_relaxed);
+	uint32_t n = atomic_load_explicit(&ppa_rows.replaced, memory_order_relaxed) + 1;
+
+	if (mask >= PPA_ROW_ENTRIES - 1)
+		return;
+	if (n > mask / 32) {
+		atomic_compare_exchange_strong_explicit(&ppa_rows.mask, &mask, 2 * mask + 1, memory_order_relaxed,
+							memory_order_relaxed);
+		n = 0;
+	}
+	atomic_store_explicit(&ppa_rows.replaced, n, memory_order_relaxed);
+}
+
 void ppa_row_store(uintptr_t pc, uint64_t epoch, const struct ppa_row *row)
 {
-	struct ppa_row_entry *e = atomic_load_explicit(&ppa_row_entries, memory_order_relaxed);
+	struct ppa_row_entry *e = atomic_load_explicit(&ppa_rows.entries, memory_order_relaxed);
 
 	if (!e || !epoch)
 		return;
 	e = ppa_row_slot(e, pc);
+	if (atomic_load_explicit(&e->cfa, memory_order_relaxed))
+		grow();
 	atomic_store_explicit(&e->check, ppa_row_key(pc, epoch) ^ ppa_row_digest(row->saved, row->cfa),
 			      memory_order_relaxed);
 	atomic_store_explicit(&e->saved, row->saved, memory_order_relaxed);

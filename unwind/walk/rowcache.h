@@ -8,7 +8,11 @@
  * in a thousand, are not remembered.
  *
  * An entry is three words, written and read in any order; the first is a hash of the key and the other two, so a torn
- * entry is one that does not match, like an empty one. Losing a race costs a second search. */
+ * entry is one that does not match, like an empty one. Losing a race costs a second search.
+ *
+ * Of the table only a part is in use, which doubles when its entries replace each other: a program of which few stacks
+ * are ever walked has all its rows on two pages rather than each on its own. Doubling moves nothing: half of the
+ * entries are found where they are, the others are looked up anew. */
 #ifndef PPA_UNWIND_WALK_ROWCACHE_H
 #define PPA_UNWIND_WALK_ROWCACHE_H
 
@@ -43,10 +47,15 @@ struct ppa_row_entry {
 	_Atomic uint64_t check, saved, cfa;
 };
 
-enum { PPA_ROW_ENTRIES = 1 << 14 }; /* 384 KiB, touched as used */
+enum { PPA_ROW_FIRST = 1 << 8, PPA_ROW_ENTRIES = 1 << 14 }; /* 6 KiB, 384 KiB */
 
-/* Set once by ppa_unwind_init; NULL: nothing is remembered. */
-extern _Atomic(struct ppa_row_entry *) ppa_row_entries __attribute__((visibility("hidden")));
+struct ppa_row_table {
+	_Atomic(struct ppa_row_entry *) entries; /* set once by ppa_unwind_init; NULL: nothing is remembered */
+	_Atomic uint32_t mask;			 /* entries in use, less one; only grows */
+	_Atomic uint32_t replaced;		 /* entries, since it grew */
+};
+
+extern struct ppa_row_table ppa_rows __attribute__((visibility("hidden")));
 
 PPA_CTX_SIGNAL static inline uint64_t ppa_row_key(uintptr_t pc, uint64_t epoch)
 {
@@ -61,7 +70,9 @@ PPA_CTX_SIGNAL static inline uint64_t ppa_row_digest(uint64_t saved, uint64_t cf
 
 PPA_CTX_SIGNAL static inline struct ppa_row_entry *ppa_row_slot(struct ppa_row_entry *entries, uintptr_t pc)
 {
-	return entries + (pc * UINT64_C(0x9e3779b97f4a7c15) >> (64 - 14));
+	/* Any mask is right, an old one only finds less. */
+	return entries + ((pc * UINT64_C(0x9e3779b97f4a7c15) >> (64 - 14)) &
+			  atomic_load_explicit(&ppa_rows.mask, memory_order_relaxed));
 }
 
 /* What lookup found: nothing, a row of a module that stays, a row of one that may be unloaded. */
@@ -70,7 +81,7 @@ enum { PPA_ROW_NONE, PPA_ROW_STAYS, PPA_ROW_MAY_GO };
 /* Context: signal. */
 PPA_CTX_SIGNAL static inline int ppa_row_lookup(uintptr_t pc, const struct ppa_epochs *epochs, struct ppa_row *row)
 {
-	struct ppa_row_entry *e = atomic_load_explicit(&ppa_row_entries, memory_order_relaxed);
+	struct ppa_row_entry *e = atomic_load_explicit(&ppa_rows.entries, memory_order_relaxed);
 	uint64_t key;
 
 	if (ppa_unlikely(!e))
