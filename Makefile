@@ -69,6 +69,7 @@ STUBS := $(addprefix $(B)/stub/,libc.so.6 libpthread.so.0 libdl.so.2 librt.so.1)
 
 LINK := -shared -nostdlib -fPIC -Wl,-soname,libpprofagent.so -Wl,--version-script=agent/exports.map \
 	-Wl,--exclude-libs,ALL -Wl,-z,defs -Wl,-z,now -Wl,-z,relro -Wl,-z,noexecstack -Wl,--gc-sections \
+	-Wl,-T,agent/layout.ld \
 	-Wl,--no-as-needed -Wl,--hash-style=gnu -Wl,--build-id=sha1
 
 .PHONY: all debug
@@ -76,7 +77,7 @@ all: $(LIB)
 debug:
 	+$(MAKE) --no-print-directory VARIANT=debug all
 
-$(LIB): $(OBJ) $(ARCHIVES) $(STUBS) agent/exports.map
+$(LIB): $(OBJ) $(ARCHIVES) $(STUBS) agent/exports.map agent/layout.ld
 	$(call say,LINK $@)
 	$(CC) $(LINK) $(LDFLAGS) -o $@.tmp $(OBJ) -Wl,--start-group $(ARCHIVES) -Wl,--end-group $(STUBS) -lgcc \
 		|| { echo "hint: an undefined libc function must stand in scripts/imports.allow" >&2; false; }

@@ -83,11 +83,13 @@ enum { FINE_HEAP_RATE = 64 << 10, READY_MS = 20 };
 static void begin(void)
 {
 	ppa_ready_prepare();
+	ppa_vheap_trim();
 }
 
 static void begin_in_child(void)
 {
 	ppa_ready_inherit();
+	ppa_vheap_trim();
 }
 
 static void speak(void)

@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/base/image.h"
 #include "agent/base/log.h"
 #include "agent/base/sys.h"
 #include "agent/base/thread.h"
@@ -162,14 +163,22 @@ static void serve(void)
 {
 	uint64_t begin = ppa_sys_clock_ns(CLOCK_MONOTONIC);
 	struct epoll_event events[EVENTS_AT_ONCE];
-	bool is_quiet = true, has_spoken = false;
+	bool is_quiet = true, has_spoken = false, has_worked = true;
 
 	for (;;) {
 		int wait_ms = !has_spoken ? SPEAK_AFTER_MS : is_quiet ? -1 : TICK_MS;
-		int n = ppa_net_epoll_wait(server.epoll_fd, events, EVENTS_AT_ONCE, wait_ms);
+		int n;
 
+		/* Twice after a start: while the program starts, too, it is small, and what its own start has touched of
+		 * the hooks goes with the announcement. */
+		if (has_worked && wait_ms != TICK_MS) {
+			ppa_image_release();
+			has_worked = false;
+		}
+		n = ppa_net_epoll_wait(server.epoll_fd, events, EVENTS_AT_ONCE, wait_ms);
 		if (n < 0 && n != -EINTR)
 			return;
+		has_worked |= n > 0;
 		for (int i = 0; i < n; i++) {
 			int fd;
 
@@ -188,7 +197,7 @@ static void serve(void)
 			ppa_announce_line(&server.listener, server.program, server.pid);
 			if (server.speak)
 				server.speak();
-			has_spoken = true;
+			has_spoken = has_worked = true;
 		}
 		is_quiet = ppa_gate_expire() == 0;
 		is_quiet = !ppa_pool_tick() && is_quiet;
