@@ -68,7 +68,7 @@ PPA_CTX_SIGNAL static long read_probed(void *dst, uintptr_t src, size_t len)
 	return done ? (long)done : -EFAULT;
 }
 
-long ppa_sys_read_memory(void *dst, uintptr_t src, size_t len)
+long ppa_sys_read_memory_as(pid_t tid, void *dst, uintptr_t src, size_t len)
 {
 	struct iovec local = {dst, len}, remote = {(void *)src, len};
 	long n;
@@ -78,12 +78,17 @@ long ppa_sys_read_memory(void *dst, uintptr_t src, size_t len)
 	if (atomic_load_explicit(&no_vm_readv, memory_order_relaxed))
 		return read_probed(dst, src, len);
 	/* By thread: once the main one has left by pthread_exit, the process's number stands for nobody who has memory. */
-	n = ppa_arch_syscall(SYS_process_vm_readv, ppa_sys_gettid(), (long)&local, 1, (long)&remote, 1, 0);
+	n = ppa_arch_syscall(SYS_process_vm_readv, tid ? tid : ppa_sys_gettid(), (long)&local, 1, (long)&remote, 1, 0);
 	if (n == -ENOSYS || n == -EPERM) {
 		atomic_store_explicit(&no_vm_readv, true, memory_order_relaxed);
 		return read_probed(dst, src, len);
 	}
 	return n;
+}
+
+long ppa_sys_read_memory(void *dst, uintptr_t src, size_t len)
+{
+	return ppa_sys_read_memory_as(0, dst, src, len);
 }
 
 bool ppa_sys_reads_safely(void)

@@ -23,6 +23,10 @@ pid_t ppa_sys_getpid(void) PPA_CTX_SIGNAL;
  * Never faults. Context: signal. */
 long ppa_sys_read_memory(void *dst, uintptr_t src, size_t len) PPA_CTX_SIGNAL;
 
+/* The same for whoever reads a lot: tid is a thread of this process that lives meanwhile, which saves asking for it each
+ * time; 0: the caller. Context: signal. */
+long ppa_sys_read_memory_as(pid_t tid, void *dst, uintptr_t src, size_t len) PPA_CTX_SIGNAL;
+
 /* Does the above hold even for memory that other threads may unmap at the same time? Where process_vm_readv is forbidden
  * it does not. Context: signal. */
 bool ppa_sys_reads_safely(void) PPA_CTX_SIGNAL;

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 
@@ -16,13 +15,28 @@ enum { TRIES = 4, LINE_BYTES = 256, PATH_BYTES = 64 };
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 extern const char _end[] __attribute__((visibility("hidden")));
 
+/* "TID/NAME". A dump of a thousand threads has two or three thousand of them. */
+static void put_path(char *path, pid_t tid, const char *name)
+{
+	char digits[12];
+	int n = 0;
+
+	do
+		digits[n++] = (char)('0' + tid % 10);
+	while ((tid /= 10) > 0);
+	while (n)
+		*path++ = digits[--n];
+	*path++ = '/';
+	memcpy(path, name, strlen(name) + 1);
+}
+
 long ppa_look_file(const struct ppa_look_files *f, pid_t tid, const char *name, char *buf, size_t cap)
 {
 	char path[PATH_BYTES];
 	long n;
 	int fd;
 
-	snprintf(path, sizeof(path), "%d/%s", tid, name);
+	put_path(path, tid, name);
 	fd = (int)ppa_syscall(SYS_openat, f->task, (long)path, O_RDONLY | O_CLOEXEC, 0, 0, 0);
 	if (fd < 0)
 		return fd;
@@ -35,6 +49,8 @@ long ppa_look_file(const struct ppa_look_files *f, pid_t tid, const char *name, 
 int ppa_look_open(struct ppa_look_files *f)
 {
 	f->mem = -1;
+	f->reader = ppa_sys_gettid();
+	f->lines = NULL;
 	f->task = ppa_tasks_open();
 	if (f->task < 0)
 		return f->task;
@@ -97,7 +113,8 @@ static void parse(const char *s, struct ppa_look *out)
 static void walk(const struct ppa_look_files *f, const struct ppa_look *look, const struct ppa_thread *t,
 		 struct ppa_unwind_buf *buf)
 {
-	struct ppa_sleeper s = {.pc = look->pc, .sp = look->sp, .mem_fd = f->mem};
+	struct ppa_sleeper s = {
+		.pc = look->pc, .sp = look->sp, .reader = f->reader, .lines = f->lines, .mem_fd = f->mem};
 	struct ppa_parked_copy parked;
 
 	if (t && ppa_parked_read(t, &parked) && parked.sp > look->sp) {

@@ -37,8 +37,10 @@ static inline uint64_t ppa_look_clock(pid_t tid) PPA_CTX_SERVER;
 
 /* Where looks read from: open files, in the descriptor table of our threads. */
 struct ppa_look_files {
-	int task; /* /proc/self/task */
-	int mem;  /* /proc/self/mem, where it is needed; else -1 */
+	int task;		      /* /proc/self/task */
+	int mem;		      /* /proc/self/mem, where it is needed; else -1 */
+	pid_t reader;		      /* who opened them, and lives as long as they are open */
+	struct ppa_text_lines *lines; /* set by whoever has some, for his own looks alone; NULL after opening */
 };
 
 /* 0 or -errno; without, every living thread is unreadable. Context: server. */

@@ -18,11 +18,12 @@ enum {
 	PPA_REG_SP = 7,
 	PPA_REG_PC = 16,
 	PPA_NREGS = 17,
-	PPA_RED_ZONE = 128,   /* bytes below the stack pointer that belong to the interrupted function */
-	PPA_NSAVED = 6,	      /* callee-saved registers but for the stack pointer */
-	PPA_CALL_MAX = 7,     /* longest call instruction */
-	PPA_CALL_DIRECT = 5,  /* bytes of a direct call: opcode and 32-bit distance */
-	PPA_PROLOGUE_MAX = 9, /* bytes at a pc that ppa_arch_return_slot and ppa_arch_is_sigreturn look at */
+	PPA_USER_ADDRESS_BITS = 56, /* the kernel's are above, and between lies nothing */
+	PPA_RED_ZONE = 128,	    /* bytes below the stack pointer that belong to the interrupted function */
+	PPA_NSAVED = 6,		    /* callee-saved registers but for the stack pointer */
+	PPA_CALL_MAX = 7,	    /* longest call instruction */
+	PPA_CALL_DIRECT = 5,	    /* bytes of a direct call: opcode and 32-bit distance */
+	PPA_PROLOGUE_MAX = 9,	    /* bytes at a pc that ppa_arch_return_slot and ppa_arch_is_sigreturn look at */
 };
 
 /* rbx, rbp, r12 to r15. The order is that of the row cache; the frame pointer must be at index 1. */

@@ -97,7 +97,7 @@ PPA_CTX_SIGNAL static bool by_code(struct ppa_walk *w, struct search *s)
 	uint8_t code[PPA_PROLOGUE_BYTES];
 	struct ppa_frame f;
 
-	if (!s->start || pc < s->start || !ppa_memory_copy(&w->mem, code, s->start, sizeof(code)))
+	if (!s->start || pc < s->start || !ppa_memory_code(&w->mem, code, s->start, sizeof(code)))
 		return false;
 	f = ppa_arch_frame_entered(code, pc - s->start);
 	if (f.bytes < 0 || !f.fp_below)

@@ -53,7 +53,7 @@ PPA_CTX_SIGNAL static enum call call_before(struct ppa_walk *w, uintptr_t ret, u
 	uint8_t bytes[PPA_CALL_MAX];
 	int len;
 
-	if (ret < PPA_CALL_MAX || !ppa_memory_copy(&w->mem, bytes, ret - PPA_CALL_MAX, sizeof(bytes)))
+	if (ret < PPA_CALL_MAX || !ppa_memory_code(&w->mem, bytes, ret - PPA_CALL_MAX, sizeof(bytes)))
 		return CALL_NONE;
 	len = ppa_arch_call_before(bytes);
 	if (len != PPA_CALL_DIRECT)
@@ -67,7 +67,7 @@ PPA_CTX_SIGNAL static bool is_stub(struct ppa_walk *w, uintptr_t target)
 {
 	uint8_t bytes[PPA_STUB_MAX];
 
-	return ppa_memory_copy(&w->mem, bytes, target, sizeof(bytes)) && ppa_arch_is_stub(bytes);
+	return ppa_memory_code(&w->mem, bytes, target, sizeof(bytes)) && ppa_arch_is_stub(bytes);
 }
 
 /* The return address at addr, if it is one. */
@@ -257,7 +257,7 @@ PPA_CTX_SIGNAL static __attribute__((noinline)) struct ppa_frame frame_entered(s
 {
 	uint8_t code[PPA_PROLOGUE_BYTES];
 
-	if (!start || !ppa_memory_copy(&w->mem, code, start, sizeof(code)))
+	if (!start || !ppa_memory_code(&w->mem, code, start, sizeof(code)))
 		return (struct ppa_frame){-1, 0, 0};
 	return ppa_arch_frame_entered(code, w->regs.r[PPA_REG_PC] - start);
 }
@@ -268,7 +268,7 @@ PPA_CTX_SIGNAL static __attribute__((noinline)) struct ppa_frame frame_left(stru
 	uintptr_t pc = w->regs.r[PPA_REG_PC], to;
 	struct ppa_frame frame = {-1, 0, 0};
 
-	if (ppa_memory_copy(&w->mem, code, pc, sizeof(code)))
+	if (ppa_memory_code(&w->mem, code, pc, sizeof(code)))
 		frame = ppa_arch_frame_left(code);
 	to = pc + (uintptr_t)(intptr_t)frame.jump;
 	if (frame.jump && ppa_starts_find(to) != to)
@@ -336,7 +336,7 @@ PPA_CTX_SIGNAL static bool by_stack_pointer(struct ppa_walk *w, int slot, int *e
 int ppa_guess_step(struct ppa_walk *w, const struct ppa_code *segment)
 {
 	uint8_t code[PPA_PROLOGUE_MAX];
-	bool readable = ppa_memory_copy(&w->mem, code, w->regs.r[PPA_REG_PC], sizeof(code));
+	bool readable = ppa_memory_code(&w->mem, code, w->regs.r[PPA_REG_PC], sizeof(code));
 	int slot, end;
 
 	if (readable && ppa_arch_is_sigreturn(code))

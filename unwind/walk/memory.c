@@ -11,6 +11,8 @@
 enum {
 	MAX_COPIES = 512,   /* a system call costs 0.3 to 1.5 us: at worst well under a millisecond a walk */
 	WINDOW_BELOW = 256, /* saved registers lie below the return address that is asked for first */
+	WINDOW_FIRST =
+		2048, /* of a sleeper: most stacks are not deeper, and copying cold memory costs more than asking */
 	PAGE = 4096,
 };
 
@@ -37,6 +39,9 @@ void ppa_memory_init(struct ppa_memory *m, struct ppa_unwind_buf *buf)
 	m->buf = buf;
 	m->copies_left = MAX_COPIES;
 	m->mem_fd = -1;
+	m->reader = 0;
+	m->lines = NULL;
+	m->window_bytes = sizeof(buf->window);
 	buf->window_base = 0;
 	buf->window_len = 0;
 }
@@ -61,7 +66,15 @@ PPA_CTX_SIGNAL static long read_bytes(const struct ppa_memory *m, void *dst, uin
 	/* The second choice of ppa_sys_read_memory trusts that nobody unmaps what it just probed: so do not others' stacks. */
 	if (ppa_unlikely(m->mem_fd >= 0))
 		return ppa_syscall(SYS_pread64, m->mem_fd, (long)dst, (long)len, (long)addr, 0, 0);
-	return ppa_sys_read_memory(dst, addr, len);
+	return ppa_sys_read_memory_as(m->reader, dst, addr, len);
+}
+
+void ppa_memory_read_sleeper(struct ppa_memory *m, const struct ppa_sleeper *s)
+{
+	m->mem_fd = s->mem_fd;
+	m->reader = s->reader;
+	m->lines = s->lines;
+	m->window_bytes = WINDOW_FIRST;
 }
 
 bool ppa_memory_copy(struct ppa_memory *m, void *dst, uintptr_t addr, size_t len)
@@ -70,6 +83,33 @@ bool ppa_memory_copy(struct ppa_memory *m, void *dst, uintptr_t addr, size_t len
 		return false;
 	m->copies_left--;
 	return read_bytes(m, dst, addr, len) == (long)len;
+}
+
+bool ppa_memory_code(struct ppa_memory *m, void *dst, uintptr_t addr, size_t len)
+{
+	struct ppa_text_lines *l = m->lines;
+	uint8_t *to = dst;
+
+	if (!l)
+		return ppa_memory_copy(m, dst, addr, len);
+	while (len) {
+		size_t at = addr % PPA_TEXT_LINE_BYTES,
+		       n = PPA_TEXT_LINE_BYTES - at < len ? PPA_TEXT_LINE_BYTES - at : len;
+		uintptr_t line = addr - at;
+		size_t place = line / PPA_TEXT_LINE_BYTES % PPA_TEXT_LINES;
+
+		if (l->at[place] != line) {
+			l->at[place] = 0;
+			if (!ppa_memory_copy(m, l->bytes[place], line, PPA_TEXT_LINE_BYTES))
+				return false;
+			l->at[place] = line;
+		}
+		memcpy(to, l->bytes[place] + at, n);
+		to += n;
+		addr += n;
+		len -= n;
+	}
+	return true;
 }
 
 PPA_CTX_SIGNAL static bool in_window(const struct ppa_unwind_buf *b, uintptr_t addr, uintptr_t *out)
@@ -89,7 +129,8 @@ PPA_CTX_SIGNAL static bool fill_window(struct ppa_memory *m, uintptr_t base)
 	if (!m->copies_left)
 		return false;
 	m->copies_left--;
-	n = read_bytes(m, m->buf->window, base, sizeof(m->buf->window));
+	n = read_bytes(m, m->buf->window, base, m->window_bytes);
+	m->window_bytes = sizeof(m->buf->window);
 	m->buf->window_base = base;
 	m->buf->window_len = n > 0 ? (size_t)n : 0;
 	return n > 0;
@@ -101,12 +142,13 @@ bool ppa_memory_read_far(struct ppa_memory *m, uintptr_t addr, uintptr_t *out)
 
 	if (in_window(m->buf, addr, out))
 		return true;
-	if (addr > UINTPTR_MAX - sizeof(m->buf->window))
+	/* A register that nobody knows, for one, is no reason to ask the kernel, nor to lose the window. */
+	if (addr >> PPA_USER_ADDRESS_BITS)
 		return false;
 	/* Words far from the stack (an expression that reads a table) must not cost us the window. */
 	if (addr < m->sp - WINDOW_BELOW && m->sp > WINDOW_BELOW)
 		return ppa_memory_copy(m, out, addr, sizeof(*out));
-	if (addr - m->sp < sizeof(m->buf->window) / 2)
+	if (addr - m->sp < m->window_bytes / 2)
 		first = m->sp - PPA_RED_ZONE;
 	if (addr >= WINDOW_BELOW && fill_window(m, first & ~(uintptr_t)15) && in_window(m->buf, addr, out))
 		return true;

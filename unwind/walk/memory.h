@@ -24,12 +24,18 @@ struct ppa_memory {
 	uintptr_t lo, hi; /* load directly in [lo, hi); hi == 0: nowhere */
 	uintptr_t sp;	  /* of the current frame: a hint where the window should begin */
 	struct ppa_unwind_buf *buf;
-	int mem_fd;	      /* /proc/self/mem for reads of another thread's stack; -1: process_vm_readv */
-	uint32_t copies_left; /* system calls this walk may still make, for both kinds */
+	int mem_fd;		      /* /proc/self/mem for reads of another thread's stack; -1: process_vm_readv */
+	pid_t reader;		      /* of ppa_sys_read_memory_as */
+	uint32_t window_bytes;	      /* to be copied next */
+	struct ppa_text_lines *lines; /* code that was read before, or NULL */
+	uint32_t copies_left;	      /* system calls this walk may still make, for both kinds */
 };
 
 /* Prepare for a walk; nothing is readable directly yet. Context: signal. */
 void ppa_memory_init(struct ppa_memory *m, struct ppa_unwind_buf *buf) PPA_CTX_SIGNAL;
+
+/* Its stack is s's, from now on. Context: signal. */
+void ppa_memory_read_sleeper(struct ppa_memory *m, const struct ppa_sleeper *s) PPA_CTX_SIGNAL;
 
 /* Allow direct loads in [sp - red zone, bounds->hi) if sp lies in the bounds. here: an address known to be on the
  * current stack (our own frame), or 0; when it is not below sp in the same bounds, one copy proves that sp is mapped.
@@ -42,6 +48,10 @@ bool ppa_memory_read_far(struct ppa_memory *m, uintptr_t addr, uintptr_t *out) P
 
 /* Copy exactly len bytes from anywhere. Context: signal. */
 bool ppa_memory_copy(struct ppa_memory *m, void *dst, uintptr_t addr, size_t len) PPA_CTX_SIGNAL;
+
+/* Copy exactly len bytes of code, which nobody expects to change between two walks that share their lines.
+ * Context: signal. */
+bool ppa_memory_code(struct ppa_memory *m, void *dst, uintptr_t addr, size_t len) PPA_CTX_SIGNAL;
 
 struct ppa_memory_word {
 	uintptr_t x;

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "agent/base/attr.h"
 
@@ -72,10 +73,20 @@ struct ppa_unwind_trail {
 void ppa_unwind_here_trailed(const struct ppa_stack_bounds *bounds, struct ppa_unwind_buf *buf,
 			     struct ppa_unwind_trail *trail) PPA_CTX_SIGNAL;
 
+/* Code that walks of sleepers had copied, to find out what stands before a return address: a thousand threads ask about
+ * the same few places. */
+enum { PPA_TEXT_LINES = 64, PPA_TEXT_LINE_BYTES = 128 };
+struct ppa_text_lines {
+	uintptr_t at[PPA_TEXT_LINES]; /* 0: empty */
+	uint8_t bytes[PPA_TEXT_LINES][PPA_TEXT_LINE_BYTES];
+};
+
 /* A thread that sleeps in a system call, as the kernel shows it to others: without its other registers. The anchor, if
  * there is one, is a frame further up that told them: inside [text_lo, text_hi) with this stack pointer. */
 struct ppa_sleeper {
 	uintptr_t pc, sp;
+	pid_t reader;		      /* a thread of this process that lives during the walk; 0: the caller */
+	struct ppa_text_lines *lines; /* zeroed before the first of some walks that follow each other; or NULL */
 	int mem_fd;	     /* /proc/self/mem where process_vm_readv is forbidden (ppa_sys_reads_safely), else -1 */
 	uintptr_t anchor_sp; /* 0: no anchor */
 	uintptr_t text_lo, text_hi;

@@ -248,7 +248,7 @@ PPA_CTX_SIGNAL static void begin(struct ppa_walk *w, const struct ppa_stack_boun
 
 	ppa_memory_init(&w->mem, buf);
 	if (w->sleeper)
-		w->mem.mem_fd = w->sleeper->mem_fd;
+		ppa_memory_read_sleeper(&w->mem, w->sleeper);
 	w->bounds = bounds;
 	w->scratch = (struct ppa_walk_scratch *)buf->scratch;
 	w->exact = true;
