@@ -31,6 +31,7 @@ struct ppa_dump_thread {
 	/* as it was looked at last */
 	bool is_asleep;
 	bool is_parked;		  /* asleep in a wrapper of ours: what it said */
+	bool is_whole;		  /* its stack reaches its start */
 	long syscall_nr;	  /* of a sleeper, -1: none */
 	uint64_t seen_ns, cpu_ns; /* when, and its CPU clock then */
 	struct ppa_parked_copy parked;
@@ -38,26 +39,34 @@ struct ppa_dump_thread {
 	uint32_t npcs;	 /* at least 1: where there is no stack, a marker */
 	/* while the dump is made */
 	struct ppa_thread *slot;
-	int question; /* of ask.h, -1: none */
+	int question;	/* of ask.h, -1: none */
+	uint8_t reader; /* whose pcs first_pc means */
 };
 
 struct ppa_dump {
-	struct ppa_dump_thread *threads;
-	size_t nthreads, threads_cap;
+	struct ppa_dump_thread *threads; /* in the kernel's order, which is mostly that of their numbers */
+	size_t nthreads;
 	uintptr_t *pcs;
-	size_t npcs, pcs_cap;
+	size_t npcs;
 	size_t nours;		  /* threads of the agent, left out */
 	size_t nunanswered;	  /* threads that ran and did not answer in time */
 	size_t nunreadable;	  /* sleepers that the kernel shows nothing of */
 	size_t nincomplete;	  /* stacks that do not reach the thread's start */
-	uint64_t took_ns, cpu_ns; /* of the clock, and of the calling thread */
+	uint64_t took_ns, cpu_ns; /* of the clock, and of all who read */
 	int err;		  /* 0 or -errno; what could not be had is missing */
 };
+
+/* The thread of this number, near this place of the list, or where it belongs if numbers have not begun anew since the
+ * first. NULL if it is not found there. Context: server. */
+const struct ppa_dump_thread *ppa_dump_find(const struct ppa_dump *d, pid_t tid, size_t place) PPA_CTX_SERVER;
 
 /* Take one. with_states: find out what each thread waits for, too, which takes longer. Module table and unwinder are
  * ready. To be given to ppa_dump_free also after an error. Context: server; waits for another dump to end. */
 int ppa_dump_take(bool with_states, struct ppa_dump *out) PPA_CTX_SERVER;
 void ppa_dump_free(struct ppa_dump *d) PPA_CTX_SERVER;
+
+/* The last one is kept, for the next to find who has not moved since. Forget it. Context: server. */
+void ppa_dump_trim(void) PPA_CTX_SERVER;
 
 /* How many threads the target has. Context: server. */
 uint64_t ppa_dump_count(void) PPA_CTX_SERVER;

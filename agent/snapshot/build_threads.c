@@ -12,7 +12,6 @@
 #include "agent/base/thread.h"
 #include "agent/dump/dump.h"
 #include "agent/profile/labels.h"
-#include "agent/profile/ready.h"
 #include "agent/snapshot/build.h"
 #include "agent/snapshot/past.h"
 #include "agent/snapshot/picture.h"
@@ -60,7 +59,6 @@ void ppa_goroutine_gather(struct ppa_rows *rows)
 	struct ppa_dump d;
 	int err;
 
-	ppa_ready_prepare();
 	err = ppa_dump_take(false, &d);
 	for (size_t i = 0; !err && i < d.nthreads; i++) {
 		const struct ppa_dump_thread *t = &d.threads[i];
@@ -107,11 +105,12 @@ static void put_label(struct ppa_picture *p, const char *key, const char *str, i
 	ppa_picture_label(p, &l);
 }
 
-static void draw_creator(struct ppa_picture *p, const struct ppa_past *past, const struct ppa_dump_thread *t)
+/* creators: a row for each site that was met. */
+static void draw_creator(struct ppa_picture *p, const struct ppa_past *past, struct ppa_rows *creators,
+			 const struct ppa_dump_thread *t)
 {
 	static const int64_t none[1];
-	struct ppa_rows rows = {.list = NULL};
-	struct ppa_row *row = ppa_rows_add(&rows, t->creator, 0);
+	struct ppa_row *row = ppa_rows_at(creators, t->creator, 0);
 	const struct ppa_module_table *table;
 	bool is_gone;
 
@@ -121,11 +120,10 @@ static void draw_creator(struct ppa_picture *p, const struct ppa_past *past, con
 		ppa_picture_frames(p, table, row->pcs, row->npcs, is_gone ? PPA_FRAMES_GONE : 0);
 		put_label(p, "created_by", NULL, t->creator_tid);
 	}
-	ppa_rows_free(&rows);
 }
 
-static void draw_thread(struct ppa_picture *p, const struct ppa_past *past, const struct ppa_dump *d,
-			const struct ppa_dump_thread *t)
+static void draw_thread(struct ppa_picture *p, const struct ppa_past *past, struct ppa_rows *creators,
+			const struct ppa_dump *d, const struct ppa_dump_thread *t)
 {
 	static const int64_t one[1] = {1};
 
@@ -137,12 +135,13 @@ static void draw_thread(struct ppa_picture *p, const struct ppa_past *past, cons
 	put_label(p, "name", ppa_picture_keep(p, t->name), 0);
 	ppa_picture_tags(p, t->tags);
 	if (t->creator)
-		draw_creator(p, past, t);
+		draw_creator(p, past, creators, t);
 }
 
 int ppa_goroutine_each(struct ppa_snapshot **out)
 {
 	struct ppa_picture *p = NULL;
+	struct ppa_rows creators = {.list = NULL};
 	struct ppa_snapshot *head;
 	struct ppa_past past;
 	struct ppa_dump d;
@@ -160,12 +159,13 @@ int ppa_goroutine_each(struct ppa_snapshot **out)
 		head->nsample_types = 1;
 		head->time_ns = (int64_t)ppa_sys_clock_ns(CLOCK_REALTIME);
 		for (size_t i = 0; i < d.nthreads; i++)
-			draw_thread(p, &past, &d, &d.threads[i]);
+			draw_thread(p, &past, &creators, &d, &d.threads[i]);
 		ppa_goroutine_comment(p);
 		err = ppa_picture_finish(p, out);
 	} else if (!err) {
 		err = -ENOMEM;
 	}
+	ppa_rows_free(&creators);
 	ppa_past_release(&past);
 	ppa_dump_free(&d);
 	return err;

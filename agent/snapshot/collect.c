@@ -24,6 +24,7 @@
 #include "agent/profile/ready.h"
 #include "agent/cpu/sampler.h"
 #include "agent/cpu/session.h"
+#include "agent/dump/dump.h"
 #include "agent/dump/wall.h"
 #include "unwind/jit/jit.h"
 #include "unwind/module/modules.h"
@@ -54,6 +55,7 @@ void ppa_collect_trim(void)
 	ppa_lines_trim();
 	ppa_jit_trim();
 	ppa_unlock(&symbols.lock);
+	ppa_dump_trim();
 	ppa_vheap_trim();
 }
 
@@ -216,6 +218,7 @@ int ppa_collect_named(const struct ppa_named_request *req, struct ppa_snapshot *
 	int err = 0;
 
 	if (req->delta_ns) {
+		ppa_ready_prepare();
 		ppa_kinds_gather(req->kind, &before);
 		err = wait_delta(req, begin_ns);
 	}

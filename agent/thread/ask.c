@@ -29,7 +29,8 @@ struct question {
 static struct {
 	_Atomic(struct question *) questions; /* set once */
 	uint32_t generation;		      /* the round's */
-	int n;				      /* questions of the round, free ones between them included */
+	_Atomic int
+		n; /* questions of the round, free ones between them included; beyond PPA_ASK_MAX: refused ones, too */
 } ask;
 
 bool ppa_ask_owns(uint64_t value)
@@ -48,7 +49,7 @@ int ppa_ask_open(void)
 	/* release: pairs with the acquire in ppa_ask_answer. */
 	atomic_store_explicit(&ask.questions, q, memory_order_release);
 	ask.generation = (ask.generation + 1) & GENERATION_MASK;
-	ask.n = 0;
+	atomic_store_explicit(&ask.n, 0, memory_order_relaxed);
 	return 0;
 }
 
@@ -56,8 +57,10 @@ static struct question *next_free(int *index)
 {
 	struct question *q = atomic_load_explicit(&ask.questions, memory_order_relaxed);
 
-	while (ask.n < PPA_ASK_MAX) {
-		*index = ask.n++;
+	while (atomic_load_explicit(&ask.n, memory_order_relaxed) < PPA_ASK_MAX) {
+		*index = atomic_fetch_add_explicit(&ask.n, 1, memory_order_relaxed);
+		if (*index >= PPA_ASK_MAX)
+			break;
 		if ((atomic_load_explicit(&q[*index].word, memory_order_acquire) & STATE_MASK) != ANSWERING)
 			return &q[*index];
 	}
@@ -114,9 +117,11 @@ const struct ppa_unwind_buf *ppa_ask_get(int question)
 void ppa_ask_close(void)
 {
 	struct question *q = atomic_load_explicit(&ask.questions, memory_order_relaxed);
+	int n = atomic_load_explicit(&ask.n, memory_order_relaxed);
 	bool is_quiet = true;
 
-	for (int i = 0; i < ask.n; i++) {
+	n = n < PPA_ASK_MAX ? n : PPA_ASK_MAX;
+	for (int i = 0; i < n; i++) {
 		uint32_t word = atomic_load_explicit(&q[i].word, memory_order_relaxed);
 
 		if ((word & STATE_MASK) == FREE || word >> STATE_BITS != ask.generation) {
@@ -129,9 +134,9 @@ void ppa_ask_close(void)
 								memory_order_relaxed);
 		is_quiet &= (word & STATE_MASK) != ANSWERING;
 	}
-	if (is_quiet && ask.n)
+	if (is_quiet && n)
 		ppa_syscall(SYS_madvise, (long)q, PPA_ASK_MAX * sizeof(*q), MADV_DONTNEED, 0, 0, 0);
-	ask.n = 0;
+	atomic_store_explicit(&ask.n, 0, memory_order_relaxed);
 }
 
 void ppa_ask_reset(void)
@@ -140,5 +145,5 @@ void ppa_ask_reset(void)
 
 	for (int i = 0; q && i < PPA_ASK_MAX; i++)
 		atomic_store_explicit(&q[i].word, FREE, memory_order_relaxed);
-	ask.n = 0;
+	atomic_store_explicit(&ask.n, 0, memory_order_relaxed);
 }

@@ -26,7 +26,8 @@ enum { PPA_ASK_MAX = 256 }; /* threads in a round */
 int ppa_ask_open(void) PPA_CTX_SERVER;
 
 /* Ask thread tid. bounds: of its stack, NULL if unknown. The number of the question, or -errno: -EBUSY when the round is
- * full, else no timer could be had. Context: server. */
+ * full, else no timer could be had. Several may ask at the same
+ * time. Context: server. */
 int ppa_ask_start(pid_t tid, const struct ppa_stack_bounds *bounds) PPA_CTX_SERVER;
 
 /* The answer to a question, NULL as long as there is none; valid until close. Context: server. */

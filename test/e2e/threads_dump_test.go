@@ -136,8 +136,25 @@ func TestDumpOfAThousandThreads(t *testing.T) {
 	x := start(t, nil, victim("sleepers"), "still", "990", "9")
 	x.awaitReady()
 	took, cpu := time.Hour, time.Hour
+	threads := tasks(x.pid())
+	var earlier []goroutine
 	for i := 0; i < 6; i++ {
 		all, note := x.dump()
+		// Several of the agent's threads share the work: each thread once, always in the same order.
+		once := map[int]bool{}
+		for k, g := range all {
+			if once[g.tid] {
+				t.Errorf("dump %d: thread %d is there twice", i, g.tid)
+			}
+			once[g.tid] = true
+			if threads[g.tid] != g.name && g.tid != x.pid() {
+				t.Errorf("dump %d: thread %d %q is shown as %q", i, g.tid, threads[g.tid], g.name)
+			}
+			if i > 0 && k < len(earlier) && g.tid != earlier[k].tid {
+				t.Errorf("dump %d: thread %d in place of %d", i, g.tid, earlier[k].tid)
+			}
+		}
+		earlier = all
 		if len(all) != 1000 || note.cut != 0 {
 			t.Fatalf("%d threads: %+v", len(all), note)
 		}
@@ -151,6 +168,41 @@ func TestDumpOfAThousandThreads(t *testing.T) {
 	t.Logf("the quickest of 6 dumps took %v, %v of CPU", took, cpu)
 	if cpu > 40*time.Millisecond {
 		t.Errorf("a dump costs %v of CPU", cpu)
+	}
+}
+
+// Who has not run since the last dump is not read again. Who has, is: from one sleep to another, and under a new name.
+func TestDumpSeesWhoMoved(t *testing.T) {
+	x := start(t, nil, need(t, "/usr/bin/python3"), "-c", `
+import sys, time
+print("ready", flush=True)
+sys.stdin.readline()
+open("/proc/thread-self/comm", "w").write("renamed")
+time.sleep(1000)`)
+	x.awaitReady()
+	main := func() goroutine {
+		all, _ := x.dump()
+		for _, g := range all {
+			if g.tid == x.pid() {
+				return g
+			}
+		}
+		t.Fatal("the main thread is missing")
+		return goroutine{}
+	}
+	before := main()
+	if again := main(); again.state != before.state || strings.Join(again.frames, " ") != strings.Join(before.frames, " ") {
+		t.Errorf("nothing moved, and\n%s\nbecame\n%s", before.text, again.text)
+	}
+	if !strings.HasPrefix(before.state, "IO wait (read)") {
+		t.Fatalf("it is to read a line:\n%s", before.text)
+	}
+	x.open()
+	var now goroutine
+	waitFor(t, 30*time.Second, "sleep", func() bool { now = main(); return strings.HasPrefix(now.state, "sleep") },
+		func() string { return now.text })
+	if now.name != "renamed" || strings.Join(now.frames, " ") == strings.Join(before.frames, " ") {
+		t.Errorf("after it moved on:\n%s", now.text)
 	}
 }
 
