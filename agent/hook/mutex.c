@@ -5,7 +5,9 @@
  *   lock    is the mutex's word 0? Then it is free, and who asks for it gets it. (Should somebody take it just now, one
  *           short wait goes unmeasured.) Otherwise try it: only EBUSY means waiting, every other answer is the answer,
  *           EOWNERDEAD and a recursive lock included, because the lock is held by then
- *   unlock  does anybody wait for a lock like this one?
+ *   unlock  does anybody wait for a lock like this one? Nobody asks before somebody has waited for any: until then an
+ *           unlock goes straight on, as it does when nothing is measured, and most programs with one thread never leave
+ *           that state
  *
  * trylock never waits and is left alone. A wait that fails at once (EDEADLK) is none. The innermost unlock of a recursive
  * mutex alone releases it. */
@@ -22,6 +24,40 @@
 #define SLOW __attribute__((noinline, cold))
 
 extern const char *gnu_get_libc_version(void) __attribute__((weak));
+
+/* ---- the ways in ---- */
+
+static int lock_early(pthread_mutex_t *m);
+static int unlock_early(pthread_mutex_t *m);
+static int unlock_measured(pthread_mutex_t *m);
+
+/* Where a call goes: to the genuine functions when there is nothing to look at, so that this costs no look. */
+static struct {
+	int (*_Atomic lock)(pthread_mutex_t *);
+	int (*_Atomic unlock)(pthread_mutex_t *);
+} way = {lock_early, unlock_early};
+
+static _Atomic bool has_waited; /* somebody, for a mutex, while that was measured */
+
+PPA_EXPORT int pthread_mutex_lock(pthread_mutex_t *m)
+{
+	return atomic_load_explicit(&way.lock, memory_order_relaxed)(m);
+}
+
+PPA_EXPORT int pthread_mutex_unlock(pthread_mutex_t *m)
+{
+	return atomic_load_explicit(&way.unlock, memory_order_relaxed)(m);
+}
+
+/* A waiter is registered: from now on unlocks look. Each waiter says so before it asks for the lock again, which is a
+ * locked instruction: whoever holds it sees this, or was about to release it anyway. */
+static void have_unlocks_look(const struct ppa_wait *w)
+{
+	if (!w->is_for_lock || atomic_load_explicit(&way.unlock, memory_order_relaxed) == unlock_measured)
+		return;
+	atomic_store_explicit(&has_waited, true, memory_order_relaxed);
+	atomic_store_explicit(&way.unlock, unlock_measured, memory_order_relaxed);
+}
 
 /* ---- lock ---- */
 
@@ -61,6 +97,7 @@ static SLOW int lock_taken(pthread_mutex_t *m, uintptr_t caller)
 	if (err != EBUSY)
 		return err;
 	ppa_wait_begin(&w, m, PPA_PARKED_MUTEX, m);
+	have_unlocks_look(&w);
 	ppa_parked_enter(PPA_PARKED_MUTEX, m, w.begin_ns);
 	err = real->mutex_lock(m);
 	ppa_parked_leave();
@@ -94,6 +131,7 @@ static SLOW int timedlock_taken(pthread_mutex_t *m, const struct timespec *at, u
 	if (err != EBUSY)
 		return err;
 	ppa_wait_begin(&w, m, PPA_PARKED_MUTEX, m);
+	have_unlocks_look(&w);
 	ppa_parked_enter(PPA_PARKED_MUTEX, m, w.begin_ns);
 	err = real->mutex_timedlock(m, at);
 	ppa_parked_leave();
@@ -122,6 +160,7 @@ static SLOW int clocklock_taken(pthread_mutex_t *m, clockid_t clock, const struc
 	if (err != EBUSY)
 		return err;
 	ppa_wait_begin(&w, m, PPA_PARKED_MUTEX, m);
+	have_unlocks_look(&w);
 	ppa_parked_enter(PPA_PARKED_MUTEX, m, w.begin_ns);
 	err = real->mutex_clocklock(m, clock, at);
 	ppa_parked_leave();
@@ -184,7 +223,7 @@ static int unlock_measured(pthread_mutex_t *m)
 	return ppa_lock_table.mutex_unlock(m);
 }
 
-/* ---- the ways in ---- */
+/* ---- before and at the start, and when measuring begins and ends ---- */
 
 static int lock_early(pthread_mutex_t *m)
 {
@@ -200,31 +239,23 @@ static int unlock_early(pthread_mutex_t *m)
 	return ppa_lock_table.mutex_unlock(m);
 }
 
-/* Where a call goes: to the genuine functions when nothing is measured, so that off costs no look. */
-static struct {
-	int (*_Atomic lock)(pthread_mutex_t *);
-	int (*_Atomic unlock)(pthread_mutex_t *);
-} way = {lock_early, unlock_early};
-
 static void turn(bool is_on)
 {
 	const struct ppa_lock_real *real = ppa_lock_real();
+	int (*early)(pthread_mutex_t *) = unlock_early;
 
-	atomic_store_explicit(&way.unlock, is_on ? unlock_measured : real->mutex_unlock, memory_order_relaxed);
+	/* A first waiter may come at this moment: what it has stored stays. */
+	if (!is_on)
+		atomic_store_explicit(&way.unlock, real->mutex_unlock, memory_order_relaxed);
+	else if (atomic_load_explicit(&has_waited, memory_order_relaxed))
+		atomic_store_explicit(&way.unlock, unlock_measured, memory_order_relaxed);
+	else
+		atomic_compare_exchange_strong_explicit(&way.unlock, &early, real->mutex_unlock, memory_order_relaxed,
+							memory_order_relaxed);
 	atomic_store_explicit(&way.lock, is_on ? lock_measured : real->mutex_lock, memory_order_relaxed);
 }
 
 __attribute__((constructor)) static void resolve(void)
 {
 	ppa_contention_on_turn(turn);
-}
-
-PPA_EXPORT int pthread_mutex_lock(pthread_mutex_t *m)
-{
-	return atomic_load_explicit(&way.lock, memory_order_relaxed)(m);
-}
-
-PPA_EXPORT int pthread_mutex_unlock(pthread_mutex_t *m)
-{
-	return atomic_load_explicit(&way.unlock, memory_order_relaxed)(m);
 }
