@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lock pair|rwlock|contended THREADS OPERATIONS: what locking, and whoever stands before it, costs.
+ * lock pair|waited|rwlock|contended THREADS OPERATIONS: what locking, and whoever stands before it, costs.
  *
  *   pair       an operation locks a mutex of the thread's own and unlocks it
+ *   waited     the same in a process in which somebody has waited for a mutex: from then on who unlocks has to look
  *   rwlock     the same with a read lock
  *   contended  an operation holds one mutex, shared by all threads, for HELD_NS and works OUTSIDE_NS without it
  *
@@ -65,10 +66,31 @@ static void contended(void)
 	}
 }
 
+static void *wait_once(void *unused)
+{
+	pthread_mutex_lock(&job.mutex);
+	pthread_mutex_unlock(&job.mutex);
+	return unused;
+}
+
+/* One thread waits for another that sleeps, for long enough to have met it. */
+static void have_somebody_wait(void)
+{
+	const struct timespec held = {0, 100000000};
+	pthread_t waiter;
+
+	pthread_mutex_lock(&job.mutex);
+	if (pthread_create(&waiter, NULL, wait_once, NULL))
+		exit(2);
+	nanosleep(&held, NULL);
+	pthread_mutex_unlock(&job.mutex);
+	pthread_join(waiter, NULL);
+}
+
 static void *thread(void *unused)
 {
 	pthread_barrier_wait(&job.start);
-	if (strcmp(job.mode, "pair") == 0)
+	if (strcmp(job.mode, "pair") == 0 || strcmp(job.mode, "waited") == 0)
 		pairs();
 	else if (strcmp(job.mode, "rwlock") == 0)
 		reads();
@@ -88,6 +110,8 @@ int main(int argc, char **argv)
 	job.operations = bench_arg(argc, argv, 3, 1000000) / n;
 	pthread_barrier_init(&job.start, NULL, (unsigned)n);
 	pthread_mutex_init(&job.mutex, NULL);
+	if (strcmp(job.mode, "waited") == 0)
+		have_somebody_wait();
 	bench_gate();
 	for (long i = 1; i < n; i++)
 		if (pthread_create(&threads[i], NULL, thread, NULL))

@@ -110,23 +110,26 @@ func everyBars(r *results) []bar { return r.sampleBars("a sample and its free, a
 type counter struct {
 	unit      string
 	few, many int
-	command   func(n int) []string
+	run       func(v *variant, n int) (float64, error)
 	missing   string
 }
 
 func counters() []counter {
-	micro := func(mode string) func(n int) []string {
-		return func(n int) []string { return []string{programs + "/malloc", mode, "1", fmt.Sprint(n)} }
+	micro := func(mode string) func(v *variant, n int) (float64, error) {
+		return func(v *variant, n int) (float64, error) {
+			return behindGate(v, "\n", programs+"/malloc", mode, "1", fmt.Sprint(n))
+		}
+	}
+	script := func(text, units string, command ...string) func(v *variant, n int) (float64, error) {
+		return func(v *variant, n int) (float64, error) {
+			return behindGate(v, strings.ReplaceAll(text, units, fmt.Sprint(n)), command...)
+		}
 	}
 	return []counter{
 		{"a pair", 100000, 500000, micro("pair"), ""},
 		{"mixed", 50000, 250000, micro("mixed"), ""},
-		{"sqlite3, a row", 2000, 12000, func(n int) []string {
-			return []string{"sqlite3", ":memory:", strings.ReplaceAll(sqliteScript, "400000", fmt.Sprint(n))}
-		}, lacks("sqlite3")},
-		{"python3, a row", 500, 3500, func(n int) []string {
-			return []string{"/usr/bin/python3", "-c", strings.ReplaceAll(pythonScript, "60000", fmt.Sprint(n))}
-		}, lacks("/usr/bin/python3")},
+		{"sqlite3, a row", 2000, 42000, script(sqliteScript, "400000", "sqlite3", "-batch", ":memory:"), lacks("sqlite3")},
+		{"python3, a row", 500, 10500, script(pythonScript, "60000", "/usr/bin/python3", "-"), lacks("/usr/bin/python3")},
 	}
 }
 
@@ -156,7 +159,7 @@ func measureHeapInstructions() []bar {
 				fmt.Printf("%16s%9s", "–", "–")
 				continue
 			}
-			x := step(c.few, c.many, func(n int) (float64, error) { return instructionsOf(&v, c.command(n)...) })
+			x := step(c.few, c.many, func(n int) (float64, error) { return c.run(&v, n) })
 			to := "–"
 			switch v.name {
 			case vPass:
@@ -207,7 +210,7 @@ func holders() []holder {
 			return redisBenchmark(socket, "-n", "300000", "-r", "1000000", "-d", "200", "-t", "set")
 		}, err
 	}
-	const long, betweenTicks = 300 * time.Millisecond, 30 * time.Millisecond // redis has a look around 10 times a second
+	const long = 300 * time.Millisecond
 	return []holder{
 		{"malloc", "", long, holds("\n", programs+"/malloc", "hold", "1", "1000000", "100000")},
 		{"redis-server", lacks("redis-server", "redis-benchmark"), betweenTicks, flood},

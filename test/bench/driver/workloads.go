@@ -109,6 +109,8 @@ func runStarts(v *variant) (sample, error) {
 	return sample{cpu / 1e9, wall / 1e9}, nil
 }
 
+const betweenTicks = 30 * time.Millisecond // redis has a look around 10 times a second
+
 func redisCommand(socket string) []string {
 	return []string{"redis-server", "--port", "0", "--unixsocket", socket, "--save", "", "--appendonly", "no", "--dir", scratch}
 }
