@@ -68,6 +68,7 @@ static enum ppa_wait_outcome outcome_of(int err)
 	case EOWNERDEAD:
 		return PPA_WAIT_GOT;
 	case ETIMEDOUT:
+	case ENOTRECOVERABLE: /* the try would have said so already: its holder gave it up meanwhile */
 		return PPA_WAIT_VAIN;
 	default:
 		return PPA_WAIT_REFUSED;

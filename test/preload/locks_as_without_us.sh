@@ -36,7 +36,7 @@ done
 # What waited is recorded, whatever came of it, and nothing else is.
 AGENT_ENV=("PPROF_BLOCK_RATE=1")
 lock_same lockcounted
-for row in "waits_for_the_dying EOWNERDEAD" "waits_in_vain ETIMEDOUT" "waits_for_an_heir EOWNERDEAD"; do
+for row in "waits_for_the_dying EOWNERDEAD" "waits_beyond_repair ENOTRECOVERABLE" "waits_in_vain ETIMEDOUT" "waits_for_an_heir EOWNERDEAD"; do
 	read -r function result <<<"$row"
 	want=$(grep -c "${function//_/ }: $result " "$TMP/out")
 	got=$(contentions "$TMP/block" "$function")

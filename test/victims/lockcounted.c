@@ -84,6 +84,7 @@ static inline __attribute__((always_inline)) int take(enum way way)
 	}
 
 COUNTED(waits_for_the_dying)
+COUNTED(waits_beyond_repair)
 COUNTED(waits_in_vain)
 COUNTED(never_waits)
 
@@ -114,6 +115,26 @@ static void lock_of_the_dying(void)
 	helper_start(&dies);
 	SAY(LINE("%s waits for the dying", kind->name), waits_for_the_dying(LOCK));
 	helper_end(&dies);
+}
+
+static void unlock_when_main_sleeps(void *unused)
+{
+	until_main_sleeps(unused);
+	pthread_mutex_unlock(&mutex);
+}
+
+/* Who holds it has it from the dead, and lets it go as it is while somebody waits. */
+static void lock_of_the_careless(void)
+{
+	struct helper dies = {.first = lock_it};
+	struct helper inherits = {.first = lock_it, .then = unlock_when_main_sleeps, .linger_ms = 1};
+
+	make();
+	helper_start(&dies);
+	helper_end(&dies);
+	helper_start(&inherits);
+	SAY(LINE("%s waits beyond repair", kind->name), waits_beyond_repair(LOCK));
+	helper_end(&inherits);
 }
 
 static void lock_that_stays(void)
@@ -155,8 +176,10 @@ static void mutexes_that_wait(void)
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		kind = &kinds[i];
 		lock_that_stays();
-		if (kind->robust)
+		if (kind->robust) {
 			lock_of_the_dying();
+			lock_of_the_careless();
+		}
 		if (kind->type == PTHREAD_MUTEX_ERRORCHECK)
 			lock_without_wait();
 	}
