@@ -370,6 +370,14 @@ static bool ask_all_locked(struct file *f, const struct ppa_module *m, const uin
 	return was_asked || f->nasked;
 }
 
+/* Never raise it: in a target that is nicer still, and may raise priorities, it would be more urgent than the target. */
+static void lower_priority(pid_t tid)
+{
+	/* The system call gives 20 less the niceness. */
+	if (tid && ppa_syscall(SYS_getpriority, 0, tid, 0, 0, 0, 0) > 20 - LOW_PRIORITY)
+		ppa_syscall(SYS_setpriority, 0, tid, LOW_PRIORITY, 0, 0, 0);
+}
+
 /* Until the file is done, or the deadline is over: then the thread need not hurry any more. Releases the lock meanwhile. */
 static void wait_locked(struct file *f, uint64_t deadline_ns)
 {
@@ -381,8 +389,7 @@ static void wait_locked(struct file *f, uint64_t deadline_ns)
 
 		if (!left) {
 			f->is_late = true;
-			if (state.tid)
-				ppa_syscall(SYS_setpriority, 0, state.tid, LOW_PRIORITY, 0, 0, 0);
+			lower_priority(state.tid);
 			break;
 		}
 		ppa_unlock(&state.lock);
