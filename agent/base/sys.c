@@ -52,7 +52,8 @@ PPA_CTX_SIGNAL static bool probe(uintptr_t addr)
 	return r != -EFAULT;
 }
 
-PPA_CTX_SIGNAL static long read_probed(void *dst, uintptr_t src, size_t len)
+/* Out of the way of the first choice, which is to be sparing with a handler's stack. */
+PPA_CTX_SIGNAL static __attribute__((noinline)) long read_probed(void *dst, uintptr_t src, size_t len)
 {
 	size_t done = 0;
 

@@ -24,17 +24,6 @@ enum {
 	NEAR_ENTRIES = PPA_VIEW_COPY / INDEX_ENTRY,
 };
 
-/* The common part of a description. */
-struct cie {
-	uintptr_t instructions, end;
-	uint64_t code_align;
-	int64_t data_align;
-	uint64_t return_reg;
-	uint8_t pointer_encoding;
-	bool sized; /* 'z': the description has an augmentation of its own */
-	bool signal_frame;
-};
-
 /* The bytes of a record after its length; false at the end of the section and for what we do not read. */
 PPA_CTX_SIGNAL static bool record_extent(struct ppa_view *v, uintptr_t *pos, uintptr_t *end)
 {
@@ -47,7 +36,7 @@ PPA_CTX_SIGNAL static bool record_extent(struct ppa_view *v, uintptr_t *pos, uin
 }
 
 /* Augmentation letters after 'z', with the data they announce. */
-PPA_CTX_SIGNAL static int augmentation(struct ppa_view *v, struct cie *c, uintptr_t letters, uintptr_t pos,
+PPA_CTX_SIGNAL static int augmentation(struct ppa_view *v, struct ppa_cfi_common *c, uintptr_t letters, uintptr_t pos,
 				       uintptr_t end)
 {
 	for (int i = 0; i < MAX_LETTERS; i++) {
@@ -80,13 +69,13 @@ PPA_CTX_SIGNAL static int augmentation(struct ppa_view *v, struct cie *c, uintpt
 	return -EINVAL;
 }
 
-PPA_CTX_SIGNAL static int parse_cie(struct ppa_view *v, uintptr_t pos, struct cie *c)
+PPA_CTX_SIGNAL static int parse_cie(struct ppa_view *v, uintptr_t pos, struct ppa_cfi_common *c)
 {
 	uintptr_t end, letters;
 	uint8_t version, letter;
 	int n = 0;
 
-	*c = (struct cie){0};
+	*c = (struct ppa_cfi_common){0};
 	if (!record_extent(v, &pos, &end) || ppa_view_uint(v, &pos, 4) != 0)
 		return -EINVAL;
 	version = ppa_view_u8(v, &pos);
@@ -121,38 +110,39 @@ PPA_CTX_SIGNAL static int parse_cie(struct ppa_view *v, uintptr_t pos, struct ci
 PPA_CTX_SIGNAL static int try_fde(struct ppa_cfi *c, uintptr_t fde, uintptr_t hdr, uintptr_t pc)
 {
 	struct ppa_view *v = &c->view;
-	struct cie cie;
-	struct ppa_cfi_program p = {.cfi = c, .pc = pc};
+	struct ppa_cfi_common *cie = &c->common;
+	struct ppa_cfi_program *p = &c->program;
 	uintptr_t pos = fde, end, cie_field, cie_distance, size;
 
 	if (!record_extent(v, &pos, &end))
 		return -EINVAL;
 	cie_field = pos;
 	cie_distance = ppa_view_uint(v, &pos, 4);
-	if (v->bad || !cie_distance || parse_cie(v, cie_field - cie_distance, &cie))
+	if (v->bad || !cie_distance || parse_cie(v, cie_field - cie_distance, cie))
 		return -EINVAL;
-	c->start = ppa_view_encoded(v, &pos, cie.pointer_encoding, hdr);
-	size = cie.pointer_encoding == PPA_PE_PCREL_SDATA4
+	c->start = ppa_view_encoded(v, &pos, cie->pointer_encoding, hdr);
+	size = cie->pointer_encoding == PPA_PE_PCREL_SDATA4
 		       ? ppa_view_uint(v, &pos, 4)
-		       : ppa_view_encoded(v, &pos, cie.pointer_encoding & PE_FORMAT, 0);
+		       : ppa_view_encoded(v, &pos, cie->pointer_encoding & PE_FORMAT, 0);
 	if (v->bad)
 		return -EINVAL;
 	c->end = c->start + size;
 	if (pc - c->start >= size)
 		return -ENOENT;
-	if (cie.sized) {
+	if (cie->sized) {
 		uint64_t len = ppa_view_uleb(v, &pos);
 
 		if (v->bad || pos > end || len > end - pos)
 			return -EINVAL;
 		pos += len;
 	}
-	c->signal_frame = cie.signal_frame;
-	p.code_align = cie.code_align;
-	p.data_align = cie.data_align;
-	p.pointer_encoding = cie.pointer_encoding;
-	p.data_base = hdr;
-	return ppa_cfi_run(&p, cie.instructions, cie.end, pos, end);
+	c->signal_frame = cie->signal_frame;
+	*p = (struct ppa_cfi_program){.cfi = c, .pc = pc};
+	p->code_align = cie->code_align;
+	p->data_align = cie->data_align;
+	p->pointer_encoding = cie->pointer_encoding;
+	p->data_base = hdr;
+	return ppa_cfi_run(p, cie->instructions, cie->end, pos, end);
 }
 
 /* How many of the n entries are at or before want, all of them at hand. No branch but the loop's. */

@@ -57,6 +57,33 @@ enum {
 	PPA_CFI_REMEMBER_MAX = 64, /* nesting that is no nonsense */
 };
 
+/* The common part of a description. */
+struct ppa_cfi_common {
+	uintptr_t instructions, end;
+	uint64_t code_align;
+	int64_t data_align;
+	uint64_t return_reg;
+	uint8_t pointer_encoding;
+	bool sized; /* 'z': the description has an augmentation of its own */
+	bool signal_frame;
+};
+
+/* The interpreter's state: cfi_program.h. */
+struct ppa_cfi_program {
+	struct ppa_cfi *cfi; /* rows are built here, bytes come through its view; start is set */
+	uintptr_t pc;	     /* the row in force at this address is wanted */
+	uint64_t code_align;
+	int64_t data_align;
+	uintptr_t data_base;
+	uint8_t pointer_encoding;
+	/* the interpreter's own */
+	uintptr_t location;
+	uint32_t ops, depth;
+	bool row_lost; /* a state was restored that was remembered too deep to be kept */
+	bool has_expressions;
+	bool in_common;
+};
+
 /* Working memory of one search, in the caller's buffer: too large for a handler's stack. */
 struct ppa_cfi {
 	struct ppa_cfi_row row;	    /* the result */
@@ -65,6 +92,8 @@ struct ppa_cfi {
 	struct ppa_view view;	    /* for the expressions the row names */
 	struct ppa_cfi_row initial; /* after the common part, for DW_CFA_restore */
 	struct ppa_cfi_row remembered[PPA_CFI_REMEMBER];
+	struct ppa_cfi_common common;
+	struct ppa_cfi_program program;
 	uint8_t copy[PPA_VIEW_COPY];
 };
 

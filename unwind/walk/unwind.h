@@ -42,7 +42,7 @@ struct ppa_unwind_buf {
 	uint8_t window[8192] __attribute__((aligned(16))); /* copy of a foreign stack */
 	uintptr_t window_base;
 	size_t window_len;
-	uint64_t scratch[320]; /* rows and copies of the walker's */
+	uint64_t scratch[352]; /* rows and copies of the walker's */
 };
 
 /* Walk from a signal's ucontext_t. buf->pcs[0] is the interrupted pc as it is; every caller is its return address
