@@ -92,6 +92,16 @@ static void keep_example(const struct ppa_unwind_buf *b)
 	memcpy(storm.examples[i].pcs, b->pcs, storm.examples[i].n * sizeof(b->pcs[0]));
 }
 
+/* For one signal, a period from now. A timer that went on by itself would leave its thread no time at all where a walk
+ * takes longer than the period: cold, on a busy machine, through two walks of the agent's. Not quite the same period in each
+ * thread, so that they do not fall into step. */
+static long arm(struct storm_prober *p)
+{
+	struct itimerspec once = {{0, 0}, {0, PERIOD_NS + (p - storm.probers) * 1013 % 7919}};
+
+	return syscall(SYS_timer_settime, p->timer, 0, &once, NULL);
+}
+
 static void on_tick(int sig, siginfo_t *si, void *context)
 {
 	struct storm_prober *p = si->si_value.sival_ptr;
@@ -107,6 +117,7 @@ static void on_tick(int sig, siginfo_t *si, void *context)
 	if (p->buf.end != PPA_UNWIND_COMPLETE)
 		keep_example(&p->buf);
 	atomic_fetch_add_explicit(&storm.ends[p->kind][p->buf.end], 1, memory_order_relaxed);
+	arm(p);
 	errno = saved;
 }
 
@@ -177,9 +188,6 @@ static struct storm_prober *take_prober(void)
 struct storm_prober *storm_prober_start(unsigned kind)
 {
 	struct storm_prober *p = take_prober();
-	/* Not quite the same period in each, so that they do not fall into step. */
-	long period = PERIOD_NS + (p - storm.probers) * 1013 % 7919;
-	struct itimerspec its = {{0, period}, {0, period}};
 	struct sigevent ev = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = STORM_SIGNAL};
 
 	p->kind = kind;
@@ -189,8 +197,7 @@ struct storm_prober *storm_prober_start(unsigned kind)
 		storm.backtrace((void **)p->buf.pcs, LIBUNWIND_FRAMES);
 	ev.sigev_value.sival_ptr = p;
 	ev.sigev_notify_thread_id = (int)syscall(SYS_gettid);
-	if (syscall(SYS_timer_create, CLOCK_MONOTONIC, &ev, &p->timer) ||
-	    syscall(SYS_timer_settime, p->timer, 0, &its, NULL))
+	if (syscall(SYS_timer_create, CLOCK_MONOTONIC, &ev, &p->timer) || arm(p))
 		storm_broken("timer_create");
 	return p;
 }
