@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-// link: unwind/walk/walk.c unwind/walk/asleep.c unwind/walk/guess.c unwind/walk/generated.c unwind/walk/starts.c unwind/walk/libunwind.c unwind/walk/rowcache.c unwind/walk/cfi.c unwind/walk/unindexed.c unwind/walk/cfi_program.c unwind/walk/expr.c unwind/walk/memory.c unwind/module/modules.c unwind/module/module_table.c unwind/module/module_stays.c unwind/module/module_scan.c unwind/module/maps.c unwind/module/maps_read.c unwind/module/elf_headers.c agent/base/sys.c agent/base/stats.c agent/base/vheap.c agent/base/vendor.c @unwind
+// link: unwind/walk/walk.c unwind/walk/quick.c unwind/walk/asleep.c unwind/walk/guess.c unwind/walk/generated.c unwind/walk/starts.c unwind/walk/libunwind.c unwind/walk/rowcache.c unwind/walk/cfi.c unwind/walk/unindexed.c unwind/walk/cfi_program.c unwind/walk/expr.c unwind/walk/memory.c unwind/module/modules.c unwind/module/module_table.c unwind/module/module_stays.c unwind/module/module_scan.c unwind/module/maps.c unwind/module/maps_read.c unwind/module/elf_headers.c agent/base/sys.c agent/base/stats.c agent/base/vheap.c agent/base/vendor.c @unwind
 // flags: -fomit-frame-pointer -fno-stack-protector
 /* Promise: from any instruction the walk ends, names how it ended, and reads nothing that could fault.
  * Promise: frames of foreign code, of calls to nowhere, of signal trampolines without unwind information and of other
@@ -61,6 +61,7 @@ static void complete(void)
 {
 	assert_int_equal(buf.end, PPA_UNWIND_COMPLETE);
 	assert_int_equal(again.npcs, buf.npcs);
+	assert_int_equal(again.end, buf.end);
 	assert_memory_equal(again.pcs, buf.pcs, buf.npcs * sizeof(buf.pcs[0]));
 }
 

@@ -59,11 +59,12 @@ PPA_CTX_SIGNAL static void grow(void)
 
 void ppa_row_store(uintptr_t pc, uint64_t epoch, const struct ppa_row *row)
 {
-	struct ppa_row_entry *e = atomic_load_explicit(&ppa_rows.entries, memory_order_relaxed);
+	const struct ppa_row_view v = ppa_row_view();
+	struct ppa_row_entry *e;
 
-	if (!e || !epoch)
+	if (!v.entries || !epoch)
 		return;
-	e = ppa_row_slot(e, pc);
+	e = ppa_row_slot(&v, pc);
 	if (atomic_load_explicit(&e->cfa, memory_order_relaxed))
 		grow();
 	atomic_store_explicit(&e->check, ppa_row_key(pc, epoch) ^ ppa_row_digest(row->saved, row->cfa),

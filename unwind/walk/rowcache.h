@@ -44,7 +44,8 @@ enum {
 #define PPA_ROW_VALID (UINT64_C(1) << 63)   /* in cfa: always set */
 
 struct ppa_row_entry {
-	_Atomic uint64_t check, saved, cfa;
+	_Alignas(32) _Atomic uint64_t check;
+	_Atomic uint64_t saved, cfa;
 };
 
 enum { PPA_ROW_FIRST = 1 << 8, PPA_ROW_ENTRIES = 1 << 14 }; /* 6 KiB, 384 KiB */
@@ -68,26 +69,35 @@ PPA_CTX_SIGNAL static inline uint64_t ppa_row_digest(uint64_t saved, uint64_t cf
 	return saved * UINT64_C(0xbf58476d1ce4e5b9) ^ cfa * UINT64_C(0x94d049bb133111eb);
 }
 
-PPA_CTX_SIGNAL static inline struct ppa_row_entry *ppa_row_slot(struct ppa_row_entry *entries, uintptr_t pc)
+/* What a walk needs of the table. */
+struct ppa_row_view {
+	struct ppa_row_entry *entries; /* NULL: nothing is remembered */
+	uint32_t mask;		       /* any is right: an old one only finds less */
+};
+
+PPA_CTX_SIGNAL static inline struct ppa_row_view ppa_row_view(void)
 {
-	/* Any mask is right, an old one only finds less. */
-	return entries + ((pc * UINT64_C(0x9e3779b97f4a7c15) >> (64 - 14)) &
-			  atomic_load_explicit(&ppa_rows.mask, memory_order_relaxed));
+	return (struct ppa_row_view){atomic_load_explicit(&ppa_rows.entries, memory_order_relaxed),
+				     atomic_load_explicit(&ppa_rows.mask, memory_order_relaxed)};
+}
+
+/* A walk waits for each of these operations, one frame after the other: so few of them, and none that is slow. */
+PPA_CTX_SIGNAL static inline struct ppa_row_entry *ppa_row_slot(const struct ppa_row_view *v, uintptr_t pc)
+{
+	return v->entries + ((pc ^ pc >> 14) & v->mask);
 }
 
 /* What lookup found: nothing, a row of a module that stays, a row of one that may be unloaded. */
 enum { PPA_ROW_NONE, PPA_ROW_STAYS, PPA_ROW_MAY_GO };
 
-/* Context: signal. */
-PPA_CTX_SIGNAL static inline int ppa_row_lookup(uintptr_t pc, const struct ppa_epochs *epochs, struct ppa_row *row)
+/* v's entries are not NULL. Context: signal. */
+PPA_CTX_SIGNAL static inline int ppa_row_lookup_in(const struct ppa_row_view *v, uintptr_t pc,
+						   const struct ppa_epochs *epochs, struct ppa_row *row)
 {
-	struct ppa_row_entry *e = atomic_load_explicit(&ppa_rows.entries, memory_order_relaxed);
+	struct ppa_row_entry *e = ppa_row_slot(v, pc);
 	uint64_t key;
 
-	if (ppa_unlikely(!e))
-		return PPA_ROW_NONE;
 	/* relaxed: the digest, not the order, tells whether the three belong together. */
-	e = ppa_row_slot(e, pc);
 	row->saved = atomic_load_explicit(&e->saved, memory_order_relaxed);
 	row->cfa = atomic_load_explicit(&e->cfa, memory_order_relaxed);
 	key = atomic_load_explicit(&e->check, memory_order_relaxed) ^ ppa_row_digest(row->saved, row->cfa);
@@ -96,6 +106,14 @@ PPA_CTX_SIGNAL static inline int ppa_row_lookup(uintptr_t pc, const struct ppa_e
 	if (epochs->rest && key == ppa_row_key(pc, epochs->rest))
 		return PPA_ROW_MAY_GO;
 	return epochs->loader && key == ppa_row_key(pc, epochs->loader) ? PPA_ROW_MAY_GO : PPA_ROW_NONE;
+}
+
+/* Context: signal. */
+PPA_CTX_SIGNAL static inline int ppa_row_lookup(uintptr_t pc, const struct ppa_epochs *epochs, struct ppa_row *row)
+{
+	struct ppa_row_view v = ppa_row_view();
+
+	return ppa_likely(v.entries) ? ppa_row_lookup_in(&v, pc, epochs, row) : PPA_ROW_NONE;
 }
 
 /* Context: signal. */

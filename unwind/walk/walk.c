@@ -17,7 +17,6 @@
 
 #include "unwind/walk/expr.h"
 #include "unwind/walk/rowcache.h"
-#include "unwind/walk/trail.h"
 
 enum {
 	MAX_JUMPS = 4,
@@ -225,10 +224,6 @@ PPA_CTX_SIGNAL static enum ppa_unwind_end walk(struct ppa_walk *w, struct ppa_un
 		int end, found = ppa_row_lookup(pc, &w->epochs, &row);
 
 		buf->may_go |= found != PPA_ROW_STAYS;
-		if (w->trail && found)
-			ppa_trail_note(w->trail, w, &row);
-		else if (w->trail)
-			w->trail->holds = false;
 		if (ppa_likely(found))
 			end = apply_packed(w, &row);
 		else
@@ -260,7 +255,10 @@ PPA_CTX_SIGNAL static void begin(struct ppa_walk *w, const struct ppa_stack_boun
 	token = ppa_modules_read_begin();
 	w->epochs = ppa_modules_epochs();
 	ppa_memory_enter(&w->mem, bounds, w->regs.r[PPA_REG_SP], here);
-	buf->end = w->sleeper ? ppa_asleep_walk(w, buf) : walk(w, buf);
+	if (w->sleeper)
+		buf->end = ppa_asleep_walk(w, buf);
+	else if (!ppa_quick_walk(w, buf, &buf->end))
+		buf->end = walk(w, buf);
 	ppa_modules_read_end(token);
 }
 

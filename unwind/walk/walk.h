@@ -45,6 +45,10 @@ enum { PPA_WALK_ON = -1 };
  * or how the walk ends. Context: signal. */
 int ppa_walk_arrive(struct ppa_walk *w, uintptr_t pc, uintptr_t sp, bool interrupted) PPA_CTX_SIGNAL;
 
+/* The whole walk with two registers, where every row is remembered: quick.c. false: it needs more, and nothing but
+ * pcs beyond the first was touched. Context: signal. */
+bool ppa_quick_walk(const struct ppa_walk *w, struct ppa_unwind_buf *buf, enum ppa_unwind_end *end) PPA_CTX_SIGNAL;
+
 /* One step from the current frame; *may_go is set where the code may be unloaded. Context: signal. */
 int ppa_walk_step(struct ppa_walk *w, bool *may_go) PPA_CTX_SIGNAL;
 
