@@ -16,12 +16,14 @@
 
 struct ppa_lock_real {
 	/* First, because every lock and unlock reads it. */
-	int (*mutex_lock)(pthread_mutex_t *);
+	int (*mutex_trylock)(pthread_mutex_t *);
 	int (*mutex_unlock)(pthread_mutex_t *);
-	uint64_t taken; /* which bits of a pthread_mutex_t's first 8 bytes are 0 while it is free */
+	uint32_t kind_at; /* where in a pthread_mutex_t its kind stands, in bytes: part of either libc's ABI */
+	uint32_t robust;  /* the bit of it that says so */
+	uint64_t taken;	  /* which bits of its first 8 bytes are 0 while it is free */
 	_Atomic bool is_resolved;
 
-	int (*mutex_trylock)(pthread_mutex_t *);
+	int (*mutex_lock)(pthread_mutex_t *);
 	int (*mutex_timedlock)(pthread_mutex_t *, const struct timespec *);
 	int (*mutex_clocklock)(pthread_mutex_t *, clockid_t, const struct timespec *);
 

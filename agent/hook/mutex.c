@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Mutexes of every kind. Off, or on and uncontended, a hook is one look and a jump to the genuine function:
+ * Mutexes of every kind. Off, a hook is a jump to the genuine function; on:
  *
- *   lock    is the mutex's word 0? Then it is free, and who asks for it gets it. (Should somebody take it just now, one
- *           short wait goes unmeasured.) Otherwise try it: only EBUSY means waiting, every other answer is the answer,
- *           EOWNERDEAD and a recursive lock included, because the lock is held by then
+ *   lock    tries it first: only EBUSY means waiting, every other answer is the answer, EOWNERDEAD and a recursive lock
+ *           included, because the lock is held by then. That is no dearer than locking. (To look first whether the mutex
+ *           is free is: that load waits for the locked instruction before it, and the lock's own waits for the load.)
+ *           Robust ones are looked at: glibc's try leaves one that is beyond repair with the word of a lock in it
  *   unlock  does anybody wait for a lock like this one? Nobody asks before somebody has waited for any: until then an
  *           unlock goes straight on, as it does when nothing is measured, and most programs with one thread never leave
  *           that state
@@ -75,16 +76,6 @@ static enum ppa_wait_outcome outcome_of(int err)
 	}
 }
 
-/* Wrong at worst about what is measured. */
-static inline bool looks_taken(const pthread_mutex_t *m)
-{
-	uint64_t words;
-
-	/* One load, as two would be waited for one after the other by the locked instruction that follows. */
-	memcpy(&words, m, sizeof(words));
-	return (words & ppa_lock_table.taken) != 0;
-}
-
 static SLOW int lock_taken(pthread_mutex_t *m, uintptr_t caller)
 {
 	const struct ppa_lock_real *real = ppa_lock_real();
@@ -94,9 +85,6 @@ static SLOW int lock_taken(pthread_mutex_t *m, uintptr_t caller)
 	PPA_WAIT_MAY_UNWIND();
 	if (ppa_self.is_ours)
 		return real->mutex_lock(m);
-	err = real->mutex_trylock(m);
-	if (err != EBUSY)
-		return err;
 	ppa_wait_begin(&w, m, PPA_PARKED_MUTEX, m);
 	have_unlocks_look(&w);
 	ppa_parked_enter(PPA_PARKED_MUTEX, m, w.begin_ns);
@@ -106,11 +94,49 @@ static SLOW int lock_taken(pthread_mutex_t *m, uintptr_t caller)
 	return err;
 }
 
+/* Wrong at worst about what is measured. */
+static bool looks_taken(const pthread_mutex_t *m)
+{
+	uint64_t words;
+
+	memcpy(&words, m, sizeof(words));
+	return (words & ppa_lock_table.taken) != 0;
+}
+
+static inline bool is_robust(const pthread_mutex_t *m)
+{
+	uint32_t kind;
+
+	memcpy(&kind, (const char *)m + ppa_lock_table.kind_at, sizeof(kind));
+	return kind & ppa_lock_table.robust;
+}
+
+/* May this mutex be tried before it is locked, with the same result? */
+static bool may_be_tried(const pthread_mutex_t *m)
+{
+	return !is_robust(m) || looks_taken(m);
+}
+
+static SLOW int lock_robust(pthread_mutex_t *m, uintptr_t caller)
+{
+	int err;
+
+	if (!looks_taken(m))
+		return ppa_lock_table.mutex_lock(m);
+	err = ppa_lock_table.mutex_trylock(m);
+	return err == EBUSY ? lock_taken(m, caller) : err;
+}
+
 static int lock_measured(pthread_mutex_t *m)
 {
-	if (ppa_unlikely(looks_taken(m)))
+	int err;
+
+	if (ppa_unlikely(is_robust(m)))
+		return lock_robust(m, CALLER);
+	err = ppa_lock_table.mutex_trylock(m);
+	if (ppa_unlikely(err == EBUSY))
 		return lock_taken(m, CALLER);
-	return ppa_lock_table.mutex_lock(m);
+	return err;
 }
 
 /* A time that is none may be refused though the lock could be had (by the kernel, for some kinds). */
@@ -126,11 +152,8 @@ static SLOW int timedlock_taken(pthread_mutex_t *m, const struct timespec *at, u
 	int err;
 
 	PPA_WAIT_MAY_UNWIND();
-	if (ppa_self.is_ours || !is_sane(at))
+	if (ppa_self.is_ours)
 		return real->mutex_timedlock(m, at);
-	err = real->mutex_trylock(m);
-	if (err != EBUSY)
-		return err;
 	ppa_wait_begin(&w, m, PPA_PARKED_MUTEX, m);
 	have_unlocks_look(&w);
 	ppa_parked_enter(PPA_PARKED_MUTEX, m, w.begin_ns);
@@ -142,9 +165,15 @@ static SLOW int timedlock_taken(pthread_mutex_t *m, const struct timespec *at, u
 
 PPA_EXPORT int pthread_mutex_timedlock(pthread_mutex_t *restrict m, const struct timespec *restrict at)
 {
-	if (ppa_unlikely(ppa_contention_is_on() && looks_taken(m)))
+	const struct ppa_lock_real *real = ppa_lock_real();
+	int err;
+
+	if (!ppa_contention_is_on() || !is_sane(at) || !may_be_tried(m))
+		return real->mutex_timedlock(m, at);
+	err = real->mutex_trylock(m);
+	if (ppa_unlikely(err == EBUSY))
 		return timedlock_taken(m, at, CALLER);
-	return ppa_lock_real()->mutex_timedlock(m, at);
+	return err;
 }
 
 static SLOW int clocklock_taken(pthread_mutex_t *m, clockid_t clock, const struct timespec *at, uintptr_t caller)
@@ -154,12 +183,8 @@ static SLOW int clocklock_taken(pthread_mutex_t *m, clockid_t clock, const struc
 	int err;
 
 	PPA_WAIT_MAY_UNWIND();
-	/* A clock that it does not know is refused before the lock is tried. */
-	if (ppa_self.is_ours || !is_sane(at) || (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC))
+	if (ppa_self.is_ours)
 		return real->mutex_clocklock(m, clock, at);
-	err = real->mutex_trylock(m);
-	if (err != EBUSY)
-		return err;
 	ppa_wait_begin(&w, m, PPA_PARKED_MUTEX, m);
 	have_unlocks_look(&w);
 	ppa_parked_enter(PPA_PARKED_MUTEX, m, w.begin_ns);
@@ -171,9 +196,17 @@ static SLOW int clocklock_taken(pthread_mutex_t *m, clockid_t clock, const struc
 
 PPA_EXPORT int pthread_mutex_clocklock(pthread_mutex_t *restrict m, clockid_t clock, const struct timespec *restrict at)
 {
-	if (ppa_unlikely(ppa_contention_is_on() && looks_taken(m)))
+	const struct ppa_lock_real *real = ppa_lock_real();
+	int err;
+
+	/* A clock that it does not know is refused before the lock is tried. */
+	if (!ppa_contention_is_on() || !is_sane(at) || !may_be_tried(m) ||
+	    (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC))
+		return real->mutex_clocklock(m, clock, at);
+	err = real->mutex_trylock(m);
+	if (ppa_unlikely(err == EBUSY))
 		return clocklock_taken(m, clock, at, CALLER);
-	return ppa_lock_real()->mutex_clocklock(m, clock, at);
+	return err;
 }
 
 /* ---- unlock ---- */
