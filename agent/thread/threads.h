@@ -84,8 +84,9 @@ struct ppa_thread {
 	bool timer_failed;
 
 	/* owned by the thread; read by anyone */
-	_Atomic uint32_t tags; /* labels that its code set: profile/tags.h. The creator's at birth */
-	_Atomic bool in_fork;  /* our signal is blocked by our own fork hook */
+	_Atomic uint32_t tags;	     /* labels that its code set: profile/tags.h. The creator's at birth */
+	_Atomic bool in_fork;	     /* our signal is blocked by our own fork hook */
+	_Atomic uintptr_t recording; /* the frame that writes a record of the trace; 0: none. See trace/buffer.c */
 	struct ppa_parked parked;
 
 	/* owned by whoever takes a dump */

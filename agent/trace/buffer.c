@@ -137,6 +137,7 @@ PPA_CTX_MALLOC static void describe(struct ppa_trace_track *t, struct ppa_trace_
 {
 	const struct ppa_thread *slot = ppa_self.slot;
 
+	t->slot = slot;
 	t->key = UINT64_MAX;
 	t->start_routine = 0;
 	t->is_main = false;
@@ -229,34 +230,48 @@ static inline uint64_t word_of(struct ppa_trace_head head)
 
 PPA_CTX_MALLOC static void fill(_Atomic uint64_t *place, struct ppa_trace_head head, const uint64_t *words)
 {
-	struct ppa_trace_head begun = {.nwords = head.nwords, .kind = PPA_ENTRY_NONE};
-
 	/* First its length, so that a reader gets past it whatever happens to us. */
-	atomic_store_explicit(&place[0], word_of(begun), memory_order_relaxed);
+	atomic_store_explicit(&place[0], word_of(ppa_trace_head_of(head.nwords, PPA_ENTRY_NONE, 0, 0, 0)),
+			      memory_order_relaxed);
 	for (uint32_t i = 1; i < head.nwords; i++)
 		atomic_store_explicit(&place[i], words[i - 1], memory_order_relaxed);
 	/* release: the record is whole; pairs with the acquire in read_chunk. */
 	atomic_store_explicit(&place[0], word_of(head), memory_order_release);
 }
 
-void ppa_trace_put(struct ppa_trace_track *t, struct ppa_trace_head head, const uint64_t *words)
+/* The chunk to write in; NULL if the track is closed or another thread's by now. A thread without a slot has announced
+ * itself in it. */
+PPA_CTX_MALLOC static struct ppa_trace_chunk *enter_chunk(struct ppa_trace_track *t, bool has_slot)
 {
-	bool is_full = false;
+	struct ppa_trace_chunk *c;
 
-	while (!is_full) {
-		struct ppa_trace_chunk *c = atomic_load_explicit(&t->current, memory_order_acquire);
-		uint32_t at = CHUNK_WORDS;
-		bool is_done;
-
-		if (!c)
-			break;
+	for (;;) {
+		c = atomic_load_explicit(&t->current, memory_order_seq_cst);
+		if (!c || !is_mine(t))
+			return NULL;
+		if (has_slot)
+			return c;
 		/* seq_cst, both: either whoever takes chunks back sees us, or we see that it is not current. */
 		atomic_fetch_add_explicit(&c->writers, 1, memory_order_seq_cst);
-		if (atomic_load_explicit(&t->current, memory_order_seq_cst) != c || !is_mine(t)) {
-			atomic_fetch_sub_explicit(&c->writers, 1, memory_order_release);
+		if (atomic_load_explicit(&t->current, memory_order_seq_cst) == c && is_mine(t))
+			return c;
+		atomic_fetch_sub_explicit(&c->writers, 1, memory_order_release);
+	}
+}
+
+PPA_CTX_MALLOC static void append(struct ppa_trace_track *t, struct ppa_trace_head head, const uint64_t *words,
+				  bool has_slot)
+{
+	bool is_done = false, is_full = false;
+
+	while (!is_done && !is_full) {
+		struct ppa_trace_chunk *c = enter_chunk(t, has_slot);
+		uint32_t at = CHUNK_WORDS;
+
+		if (!c) {
 			if (!is_mine(t))
 				return;
-			continue;
+			break;
 		}
 		if (atomic_load_explicit(&c->used, memory_order_relaxed) + head.nwords <= CHUNK_WORDS)
 			at = ppa_arch_local_fetch_add(&c->used, head.nwords);
@@ -265,11 +280,31 @@ void ppa_trace_put(struct ppa_trace_track *t, struct ppa_trace_head head, const 
 			fill(&c->words[at], head, words);
 		else
 			is_full = !append_chunk(t, c, words[0]);
-		atomic_fetch_sub_explicit(&c->writers, 1, memory_order_release);
-		if (is_done)
-			return;
+		if (!has_slot)
+			atomic_fetch_sub_explicit(&c->writers, 1, memory_order_release);
 	}
-	atomic_fetch_add_explicit(&t->lost, 1, memory_order_relaxed);
+	if (!is_done)
+		atomic_fetch_add_explicit(&t->lost, 1, memory_order_relaxed);
+}
+
+void ppa_trace_put(struct ppa_trace_track *t, struct ppa_trace_head head, const uint64_t *words)
+{
+	struct ppa_thread *slot = ppa_self.slot;
+	uintptr_t frame = (uintptr_t)__builtin_frame_address(0), outer;
+
+	if (ppa_unlikely(!slot)) {
+		append(t, head, words, false);
+		return;
+	}
+	outer = atomic_load_explicit(&slot->recording, memory_order_relaxed);
+	/* Who is further down the stack than we are has been left by a jump. */
+	if (ppa_unlikely(outer && outer <= frame))
+		outer = 0;
+	atomic_store_explicit(&slot->recording, frame, memory_order_relaxed);
+	ppa_arch_local_announce();
+	append(t, head, words, true);
+	/* release: the record is written; pairs with the acquire in is_recording. */
+	atomic_store_explicit(&slot->recording, outer, memory_order_release);
 }
 
 /* ---- the server's side ---- */
@@ -321,22 +356,36 @@ static bool has_makers(void)
 	return atomic_load_explicit(&buffer.makers, memory_order_seq_cst) > 0;
 }
 
+/* Asked PPA_LOCAL_DRAIN_NS after t's current chunk was changed. */
+static bool is_recording(const struct ppa_trace_track *t)
+{
+	return t->slot && atomic_load_explicit(&t->slot->recording, memory_order_acquire);
+}
+
 static bool has_writers(void)
 {
+	for (uint32_t i = 0; i < used_tracks(); i++)
+		if (is_recording(&buffer.tracks[i]))
+			return true;
 	for (uint32_t i = 0, n = taken_chunks(); i < n; i++)
 		if (atomic_load_explicit(&buffer.chunks[i].writers, memory_order_seq_cst))
 			return true;
 	return false;
 }
 
+static void sleep_ns(long ns)
+{
+	struct timespec step = {0, ns};
+
+	ppa_syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, (long)&step, 0, 0, 0);
+}
+
 static bool wait_for_none(bool (*has_some)(void))
 {
-	struct timespec step = {0, CLOSE_STEP_NS};
-
 	for (int waited = 0; has_some(); waited += CLOSE_STEP_NS) {
 		if (waited >= CLOSE_WAIT_NS)
 			return false;
-		ppa_syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, (long)&step, 0, 0, 0);
+		sleep_ns(CLOSE_STEP_NS);
 	}
 	return true;
 }
@@ -358,6 +407,7 @@ void ppa_trace_buffer_close(void)
 	is_quiet = wait_for_none(has_makers);
 	for (uint32_t i = 0; i < used_tracks(); i++)
 		close_track(&buffer.tracks[i]);
+	sleep_ns(PPA_LOCAL_DRAIN_NS);
 	is_quiet &= wait_for_none(has_writers);
 	ppa_syscall(SYS_madvise, (long)buffer.chunks, (long)buffer.nchunks * PPA_TRACE_CHUNK_BYTES, MADV_DONTNEED, 0, 0,
 		    0);
@@ -407,12 +457,17 @@ void ppa_trace_each_record(const struct ppa_trace_track *t,
 		read_chunk(c, visit, arg);
 }
 
-/* Empty a chunk that no track has any more. One with a writer after all this time is left to it for good. */
-static void take_back(struct ppa_trace_chunk *c)
+static bool may_be_written(const struct ppa_trace_track *t, const struct ppa_trace_chunk *c)
+{
+	return is_recording(t) || atomic_load_explicit(&c->writers, memory_order_seq_cst);
+}
+
+/* Empty a chunk that t has no more. One with a writer after all this time is left to it for good. */
+static void take_back(const struct ppa_trace_track *t, struct ppa_trace_chunk *c)
 {
 	uint32_t used = atomic_load_explicit(&c->used, memory_order_relaxed);
 
-	if (atomic_load_explicit(&c->writers, memory_order_seq_cst))
+	if (may_be_written(t, c))
 		return;
 	memset((void *)c->words, 0, (used < CHUNK_WORDS ? used : CHUNK_WORDS) * sizeof(c->words[0]));
 	atomic_store_explicit(&c->used, 0, memory_order_relaxed);
@@ -424,16 +479,18 @@ static void take_back(struct ppa_trace_chunk *c)
 /* Both only grow nearer: full chunks come first. */
 static bool is_old(struct ppa_trace_track *t, uint64_t before_ns)
 {
-	uint64_t full;
+	uint64_t full, now;
 
 	if (t->first == atomic_load_explicit(&t->current, memory_order_seq_cst))
 		return false;
 	full = atomic_load_explicit(&t->first->full_ns, memory_order_relaxed);
 	if (!full || full >= before_ns)
 		return false;
+	now = ppa_sys_clock_ns(CLOCK_MONOTONIC);
+	if (t->slot && full + PPA_LOCAL_DRAIN_NS > now)
+		return false;
 	/* The thread may be on its way to the next chunk; or it has left by a jump, and never will be. */
-	return !atomic_load_explicit(&t->first->writers, memory_order_seq_cst) ||
-	       full + STUCK_NS < ppa_sys_clock_ns(CLOCK_MONOTONIC);
+	return !may_be_written(t, t->first) || full + STUCK_NS < now;
 }
 
 static void recycle_track(struct ppa_trace_track *t, uint64_t before_ns, bool (*is_alive)(pid_t tid))
@@ -443,7 +500,7 @@ static void recycle_track(struct ppa_trace_track *t, uint64_t before_ns, bool (*
 
 	while (is_old(t, before_ns)) {
 		next = atomic_load_explicit(&t->first->next, memory_order_acquire);
-		take_back(t->first);
+		take_back(t, t->first);
 		t->first = next;
 	}
 	if (t->begin_ns >= before_ns || (ended ? ended >= before_ns : is_alive(t->tid)))
@@ -451,7 +508,7 @@ static void recycle_track(struct ppa_trace_track *t, uint64_t before_ns, bool (*
 	close_track(t);
 	for (struct ppa_trace_chunk *c = t->first; c; c = next) {
 		next = atomic_load_explicit(&c->next, memory_order_acquire);
-		take_back(c);
+		take_back(t, c);
 	}
 	atomic_store_explicit(&t->is_used, 0, memory_order_release);
 }
@@ -498,6 +555,8 @@ uint64_t ppa_trace_lost(void)
 void ppa_trace_buffer_reset(void)
 {
 	ppa_self.track = NULL;
+	if (ppa_self.slot)
+		atomic_store_explicit(&ppa_self.slot->recording, 0, memory_order_relaxed);
 	atomic_store_explicit(&buffer.is_open, false, memory_order_relaxed);
 	atomic_store_explicit(&buffer.makers, 0, memory_order_relaxed);
 	/* The parent's arena is left as it is: pages are copied only if somebody writes. */

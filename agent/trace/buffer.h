@@ -8,7 +8,8 @@
  *
  * Full: the record is lost and counted; but before that, who records has the oldest ones taken back, because the newest
  * are what matters (ppa_trace_is_short). Only server threads take chunks back, and only such as no thread writes in: a
- * writer announces itself in the chunk and then looks again whether that is still the track's current one. */
+ * writer announces itself, in its slot, and then looks which chunk is the track's current one; who takes chunks back
+ * changes that first, and looks at the slot a while later. A thread without a slot announces itself in the chunk. */
 #ifndef PPA_TRACE_BUFFER_H
 #define PPA_TRACE_BUFFER_H
 
@@ -16,12 +17,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/types.h>
 
 #include "agent/base/attr.h"
 
 enum { PPA_TRACE_CHUNK_BYTES = 8192, PPA_TRACE_TRACKS_MAX = 16384, PPA_TRACE_RECORD_WORDS_MAX = 300 };
 
+struct ppa_thread;
 struct ppa_trace_chunk;
 
 enum ppa_trace_entry_kind {
@@ -44,6 +47,19 @@ struct ppa_trace_head {
 };
 _Static_assert(sizeof(struct ppa_trace_head) == 8, "one word");
 
+/* A head of its parts, made in a register: stored part by part and loaded as a word, the load would have to wait until
+ * all its stores have left the store buffer (a third of the price of a record was that). Context: any. */
+static inline struct ppa_trace_head ppa_trace_head_of(size_t nwords, enum ppa_trace_entry_kind kind, unsigned sub,
+						      unsigned flags, int32_t extra)
+{
+	uint64_t w = (uint64_t)nwords | (uint64_t)kind << 16 | (uint64_t)(sub & 0x3f) << 24 |
+		     (uint64_t)(flags & 3) << 30 | (uint64_t)(uint32_t)extra << 32;
+	struct ppa_trace_head head;
+
+	memcpy(&head, &w, sizeof(head));
+	return head;
+}
+
 /* One thread's part of a recording. */
 struct ppa_trace_track {
 	_Atomic uint32_t is_used;
@@ -53,6 +69,7 @@ struct ppa_trace_track {
 
 	/* written by the thread before it is published */
 	struct ppa_trace_chunk *first; /* oldest; the server's afterwards */
+	const struct ppa_thread *slot; /* NULL: it has none */
 	uint64_t key;		       /* ppa_threads_key; UINT64_MAX: it has no slot */
 	pid_t tid;
 	bool is_main;

@@ -81,14 +81,12 @@ void ppa_trace_wait(const struct ppa_trace_wait *w, const struct ppa_site *site)
 {
 	struct ppa_trace_track *t = ppa_trace_track_mine();
 	uint64_t words[4] = {w->begin_ns, w->end_ns, (uintptr_t)site, (uintptr_t)w->object};
-	struct ppa_trace_head head = {.nwords = 1 + PPA_ARRAY_LEN(words), .kind = PPA_ENTRY_WAIT};
 
-	if (!t)
-		return;
-	head.sub = (uint8_t)w->kind & 0x3f;
-	head.flags = w->is_vain ? PPA_ENTRY_FLAG_VAIN : 0;
-	head.extra = class_of(w);
-	ppa_trace_put(t, head, words);
+	if (t)
+		ppa_trace_put(t,
+			      ppa_trace_head_of(1 + PPA_ARRAY_LEN(words), PPA_ENTRY_WAIT, w->kind,
+						w->is_vain ? PPA_ENTRY_FLAG_VAIN : 0, class_of(w)),
+			      words);
 }
 
 /* ---- who wakes ---- */
@@ -134,12 +132,12 @@ void ppa_trace_wake_at(const void *object, uint64_t at_ns, bool is_all, const st
 {
 	struct ppa_trace_track *t = ppa_trace_track_mine();
 	uint64_t words[3] = {at_ns, (uintptr_t)site, (uintptr_t)object};
-	struct ppa_trace_head head = {.nwords = 1 + PPA_ARRAY_LEN(words), .kind = PPA_ENTRY_WAKE};
 
-	if (!t)
-		return;
-	head.flags = is_all ? PPA_ENTRY_FLAG_ALL : 0;
-	ppa_trace_put(t, head, words);
+	if (t)
+		ppa_trace_put(t,
+			      ppa_trace_head_of(1 + PPA_ARRAY_LEN(words), PPA_ENTRY_WAKE, 0,
+						is_all ? PPA_ENTRY_FLAG_ALL : 0, 0),
+			      words);
 }
 
 PPA_CTX_MALLOC static const struct ppa_site *site_here(uintptr_t function, uintptr_t caller)
@@ -167,10 +165,9 @@ void ppa_trace_created(uint64_t key, uint64_t at_ns, const struct ppa_site *site
 {
 	struct ppa_trace_track *t = ppa_trace_track_mine();
 	uint64_t words[3] = {at_ns, (uintptr_t)site, key};
-	struct ppa_trace_head head = {.nwords = 1 + PPA_ARRAY_LEN(words), .kind = PPA_ENTRY_CREATED};
 
 	if (t)
-		ppa_trace_put(t, head, words);
+		ppa_trace_put(t, ppa_trace_head_of(1 + PPA_ARRAY_LEN(words), PPA_ENTRY_CREATED, 0, 0, 0), words);
 }
 
 void ppa_trace_thread_begins(void)
@@ -185,13 +182,12 @@ void ppa_trace_thread_ends(void)
 {
 	struct ppa_trace_track *t = ppa_trace_track_mine();
 	uint64_t words[4] = {ppa_sys_clock_ns(CLOCK_MONOTONIC)};
-	struct ppa_trace_head head = {.nwords = 1 + PPA_ARRAY_LEN(words), .kind = PPA_ENTRY_EXIT};
 
 	if (!t)
 		return;
 	words[1] = (uintptr_t)site_here(0, (uintptr_t)__builtin_return_address(0));
 	ppa_syscall(SYS_prctl, PR_GET_NAME, (long)(words + 2), 0, 0, 0, 0);
-	ppa_trace_put(t, head, words);
+	ppa_trace_put(t, ppa_trace_head_of(1 + PPA_ARRAY_LEN(words), PPA_ENTRY_EXIT, 0, 0, 0), words);
 	atomic_store_explicit(&t->ended_ns, words[0], memory_order_relaxed);
 }
 
@@ -217,7 +213,6 @@ void ppa_trace_note(enum ppa_trace_note what, uint64_t task, uint64_t parent, co
 {
 	enum { FIXED = 4, TEXT_WORDS = (2 * (PPA_TRACE_TEXT_MAX + 1) + 7) / 8 };
 	uint64_t words[FIXED + TEXT_WORDS];
-	struct ppa_trace_head head = {.kind = PPA_ENTRY_NOTE};
 	struct ppa_trace_track *t;
 	size_t n;
 
@@ -233,7 +228,5 @@ void ppa_trace_note(enum ppa_trace_note what, uint64_t task, uint64_t parent, co
 	words[3] = parent;
 	n = put_text((char *)(words + FIXED), text);
 	n += put_text((char *)(words + FIXED) + n, value);
-	head.nwords = (uint16_t)(1 + FIXED + (n + 7) / 8);
-	head.sub = (uint8_t)what & 0x3f;
-	ppa_trace_put(t, head, words);
+	ppa_trace_put(t, ppa_trace_head_of(1 + FIXED + (n + 7) / 8, PPA_ENTRY_NOTE, what, 0, 0), words);
 }

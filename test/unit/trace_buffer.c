@@ -17,9 +17,12 @@
 
 #include "agent/base/self.h"
 #include "agent/base/sys.h"
+#include "agent/thread/threads.h"
 #include "agent/trace/buffer.h"
 
 enum { ARENA = 1 << 20, WORDS = 4 };
+
+static struct ppa_thread slots[3]; /* of the tests that use them */
 
 static void put(struct ppa_trace_track *t, uint64_t at, uint64_t number)
 {
@@ -186,8 +189,9 @@ static void handlers_may_record(void **state)
 static _Atomic bool is_over;
 static _Atomic uint64_t written;
 
-static void *write_always(void *unused)
+static void *write_always(void *slot)
 {
+	ppa_self.slot = slot;
 	for (uint64_t i = 1; !is_over; i++) {
 		struct ppa_trace_track *t = ppa_trace_track_mine();
 
@@ -195,7 +199,7 @@ static void *write_always(void *unused)
 			put(t, ppa_sys_clock_ns(CLOCK_MONOTONIC), i);
 		written++;
 	}
-	return unused;
+	return slot;
 }
 
 static void writers_survive_ends_and_reads(void **state)
@@ -206,7 +210,7 @@ static void writers_survive_ends_and_reads(void **state)
 	(void)state;
 	assert_int_equal(ppa_trace_buffer_open(ARENA), 0);
 	for (int i = 0; i < THREADS; i++)
-		pthread_create(&threads[i], NULL, write_always, NULL);
+		pthread_create(&threads[i], NULL, write_always, ppa_self.slot ? &slots[1 + i] : NULL);
 	for (int i = 0; i < ENDS; i++) {
 		for (int k = 0; k < 5; k++) {
 			uint64_t n = 0, was = written;
@@ -225,12 +229,115 @@ static void writers_survive_ends_and_reads(void **state)
 	ppa_trace_buffer_close();
 }
 
+/* ---- threads with a slot, which announce themselves there ---- */
+
+static int with_slot(void **state)
+{
+	(void)state;
+	ppa_self.slot = &slots[0];
+	is_over = false;
+	from_handler = 0;
+	return 0;
+}
+
+static int without_slot(void **state)
+{
+	(void)state;
+	assert_int_equal(slots[0].recording, 0);
+	ppa_self.slot = NULL;
+	return 0;
+}
+
+static void chunks_are_left_to_who_writes(void **state)
+{
+	uint64_t long_ago = ppa_sys_clock_ns(CLOCK_MONOTONIC) - 1000000000, n = 0;
+	struct ppa_trace_track *t;
+
+	(void)state;
+	assert_int_equal(ppa_trace_buffer_open(ARENA), 0);
+	t = ppa_trace_track_mine();
+	for (uint64_t i = 1; i <= 2500; i++)
+		put(t, long_ago, i);
+	slots[0].recording = 1;
+	ppa_trace_recycle(UINT64_MAX, all_live);
+	ppa_trace_each_track(see_any_track, &n);
+	assert_int_equal(n, 2500);
+	slots[0].recording = 0;
+	ppa_trace_recycle(UINT64_MAX, all_live);
+	n = 0;
+	ppa_trace_each_track(see_any_track, &n);
+	assert_true(n < 500);
+	ppa_trace_buffer_close();
+}
+
+static void chunks_just_left_are_not_taken(void **state)
+{
+	uint64_t now = ppa_sys_clock_ns(CLOCK_MONOTONIC) + 1000000000, n = 0;
+	struct ppa_trace_track *t;
+
+	(void)state;
+	assert_int_equal(ppa_trace_buffer_open(ARENA), 0);
+	t = ppa_trace_track_mine();
+	for (uint64_t i = 1; i <= 2500; i++)
+		put(t, now, i);
+	ppa_trace_recycle(UINT64_MAX, all_live);
+	ppa_trace_each_track(see_any_track, &n);
+	assert_int_equal(n, 2500);
+	ppa_trace_buffer_close();
+}
+
+/* Nothing is given back under the feet of who writes; the next recording is elsewhere. */
+static void an_end_leaves_the_arena_to_who_writes(void **state)
+{
+	uint64_t n = 0;
+
+	(void)state;
+	assert_int_equal(ppa_trace_buffer_open(ARENA), 0);
+	put(ppa_trace_track_mine(), 1, 1);
+	slots[0].recording = 1;
+	ppa_trace_buffer_close();
+	slots[0].recording = 0;
+	assert_int_equal(ppa_trace_buffer_open(ARENA), 0);
+	put(ppa_trace_track_mine(), 1, 1);
+	ppa_trace_each_track(see_any_track, &n);
+	assert_int_equal(n, 1);
+	ppa_trace_buffer_close();
+}
+
+/* A handler that jumped out of a record has left the mark of its frame, which is further down than any later one. */
+static void a_jump_leaves_no_mark(void **state)
+{
+	char further_up;
+
+	(void)state;
+	assert_int_equal(ppa_trace_buffer_open(ARENA), 0);
+	slots[0].recording = (uintptr_t)&further_up - 65536;
+	put(ppa_trace_track_mine(), 1, 1);
+	assert_int_equal(slots[0].recording, 0);
+	/* One further up is that of a record we have interrupted. */
+	slots[0].recording = (uintptr_t)&further_up + 65536;
+	put(ppa_trace_track_mine(), 1, 2);
+	assert_int_equal(slots[0].recording, (uintptr_t)&further_up + 65536);
+	slots[0].recording = 0;
+	ppa_trace_buffer_close();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_written_is_read),	  cmocka_unit_test(full_is_counted),
-		cmocka_unit_test(old_chunks_come_back),		  cmocka_unit_test(handlers_may_record),
+		cmocka_unit_test(what_is_written_is_read),
+		cmocka_unit_test(full_is_counted),
+		cmocka_unit_test(old_chunks_come_back),
+		cmocka_unit_test(handlers_may_record),
 		cmocka_unit_test(writers_survive_ends_and_reads),
+		cmocka_unit_test_setup_teardown(what_is_written_is_read, with_slot, without_slot),
+		cmocka_unit_test_setup_teardown(full_is_counted, with_slot, without_slot),
+		cmocka_unit_test_setup_teardown(handlers_may_record, with_slot, without_slot),
+		cmocka_unit_test_setup_teardown(writers_survive_ends_and_reads, with_slot, without_slot),
+		cmocka_unit_test_setup_teardown(chunks_are_left_to_who_writes, with_slot, without_slot),
+		cmocka_unit_test_setup_teardown(chunks_just_left_are_not_taken, with_slot, without_slot),
+		cmocka_unit_test_setup_teardown(an_end_leaves_the_arena_to_who_writes, with_slot, without_slot),
+		cmocka_unit_test_setup_teardown(a_jump_leaves_no_mark, with_slot, without_slot),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
