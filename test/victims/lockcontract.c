@@ -3,51 +3,15 @@
  * Every locking function through every result that can be had: mutexes of each type, protocol and robustness, free,
  * held by the caller, held by another that lets go, held by another that does not, and left by a dead owner; rwlocks,
  * conditions, semaphores, barriers, spin locks, joins. Each call is a line with its result and errno. */
-#include "lockcontract.h"
+#include "lockkinds.h"
 
 #include <semaphore.h>
 
-static char line[128];
-
-#define LINE(...) (snprintf(line, sizeof(line), __VA_ARGS__), line)
-
 /* ---- mutexes ---- */
-
-struct kind {
-	const char *name;
-	int type, protocol, robust;
-};
-
-static const struct kind kinds[] = {
-	{"normal", PTHREAD_MUTEX_NORMAL, PTHREAD_PRIO_NONE, 0},
-	{"errorcheck", PTHREAD_MUTEX_ERRORCHECK, PTHREAD_PRIO_NONE, 0},
-	{"recursive", PTHREAD_MUTEX_RECURSIVE, PTHREAD_PRIO_NONE, 0},
-#ifdef __GLIBC__
-	{"adaptive", PTHREAD_MUTEX_ADAPTIVE_NP, PTHREAD_PRIO_NONE, 0},
-#endif
-	{"robust", PTHREAD_MUTEX_NORMAL, PTHREAD_PRIO_NONE, 1},
-	{"robust errorcheck", PTHREAD_MUTEX_ERRORCHECK, PTHREAD_PRIO_NONE, 1},
-	{"robust recursive", PTHREAD_MUTEX_RECURSIVE, PTHREAD_PRIO_NONE, 1},
-	{"pi", PTHREAD_MUTEX_NORMAL, PTHREAD_PRIO_INHERIT, 0},
-	{"pi errorcheck", PTHREAD_MUTEX_ERRORCHECK, PTHREAD_PRIO_INHERIT, 0},
-	{"pi recursive", PTHREAD_MUTEX_RECURSIVE, PTHREAD_PRIO_INHERIT, 0},
-	{"pi robust", PTHREAD_MUTEX_ERRORCHECK, PTHREAD_PRIO_INHERIT, 1},
-	{"protect", PTHREAD_MUTEX_ERRORCHECK, PTHREAD_PRIO_PROTECT, 0},
-};
-
-static const struct kind *kind;
-static pthread_mutex_t mutex;
 
 static void make(void)
 {
-	pthread_mutexattr_t a;
-
-	pthread_mutexattr_init(&a);
-	pthread_mutexattr_settype(&a, kind->type);
-	pthread_mutexattr_setprotocol(&a, kind->protocol);
-	pthread_mutexattr_setrobust(&a, kind->robust ? PTHREAD_MUTEX_ROBUST : PTHREAD_MUTEX_STALLED);
-	memset(&mutex, 0, sizeof(mutex));
-	SAY(LINE("%s init", kind->name), pthread_mutex_init(&mutex, &a));
+	SAY(LINE("%s init", kind->name), make_mutex());
 }
 
 enum way { LOCK, TRY, TIMED, PAST, BAD_TIME, CLOCK, CLOCK_PAST, BAD_CLOCK, WAYS };
@@ -83,18 +47,6 @@ static int take(enum way way)
 	default:
 		return pthread_mutex_timedlock(&mutex, &real);
 	}
-}
-
-static void lock_it(void *unused)
-{
-	(void)unused;
-	pthread_mutex_lock(&mutex);
-}
-
-static void unlock_it(void *unused)
-{
-	(void)unused;
-	pthread_mutex_unlock(&mutex);
 }
 
 static void say_take(const char *state, enum way way, int *rc)

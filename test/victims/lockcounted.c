@@ -2,58 +2,14 @@
  *
  * Mutexes and conditions by whether the call waits, whatever comes of it: each way to wait is a function of its own, and
  * each call a line with its result, so that what was recorded for a function can be compared with its lines. */
-#include "lockcontract.h"
+#include "lockkinds.h"
 
-static char line[128];
-
-#define LINE(...) (snprintf(line, sizeof(line), __VA_ARGS__), line)
-
-struct kind {
-	const char *name;
-	int type, protocol, robust;
-};
-
-static const struct kind kinds[] = {
-	{"normal", PTHREAD_MUTEX_NORMAL, PTHREAD_PRIO_NONE, 0},
-	{"errorcheck", PTHREAD_MUTEX_ERRORCHECK, PTHREAD_PRIO_NONE, 0},
-	{"recursive", PTHREAD_MUTEX_RECURSIVE, PTHREAD_PRIO_NONE, 0},
-#ifdef __GLIBC__
-	{"adaptive", PTHREAD_MUTEX_ADAPTIVE_NP, PTHREAD_PRIO_NONE, 0},
-#endif
-	{"robust", PTHREAD_MUTEX_NORMAL, PTHREAD_PRIO_NONE, 1},
-	{"robust errorcheck", PTHREAD_MUTEX_ERRORCHECK, PTHREAD_PRIO_NONE, 1},
-	{"robust recursive", PTHREAD_MUTEX_RECURSIVE, PTHREAD_PRIO_NONE, 1},
-	{"pi", PTHREAD_MUTEX_NORMAL, PTHREAD_PRIO_INHERIT, 0},
-	{"pi robust", PTHREAD_MUTEX_ERRORCHECK, PTHREAD_PRIO_INHERIT, 1},
-};
-
-static const struct kind *kind;
-static pthread_mutex_t mutex;
 static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
 static bool told;
 
 static void make(void)
 {
-	pthread_mutexattr_t a;
-
-	pthread_mutexattr_init(&a);
-	pthread_mutexattr_settype(&a, kind->type);
-	pthread_mutexattr_setprotocol(&a, kind->protocol);
-	pthread_mutexattr_setrobust(&a, kind->robust ? PTHREAD_MUTEX_ROBUST : PTHREAD_MUTEX_STALLED);
-	memset(&mutex, 0, sizeof(mutex));
-	victim_check(!pthread_mutex_init(&mutex, &a), "pthread_mutex_init");
-}
-
-static void lock_it(void *unused)
-{
-	(void)unused;
-	pthread_mutex_lock(&mutex);
-}
-
-static void unlock_it(void *unused)
-{
-	(void)unused;
-	pthread_mutex_unlock(&mutex);
+	victim_check(!make_mutex(), "pthread_mutex_init");
 }
 
 enum way { LOCK, TRY, TIMED, BAD_TIME };
