@@ -2,7 +2,10 @@
  *
  * The private heap. Small blocks come from 64 KiB chunks, aligned to their size, each serving one size class, so that
  * a block's chunk is its address with the low bits cleared and no block carries a header. A large block is a chunk of
- * its own whose header is followed by the one block. Chunks with no live block are kept (one a class) until trim.
+ * its own whose header is followed by the one block. Chunks with no live block are kept until trim: one a class, and of
+ * large ones as many as KEPT_BYTES hold. Mapping and unmapping stops, for a moment, every thread of the target that has
+ * a page fault or maps something; so does giving back the ends of a mapping that was made larger to be aligned, for which
+ * the kernel is asked to map next to the last one first.
  *
  * Speed is of no concern: these are our server threads, a few thousand calls a request. One lock suffices.
  * Out of memory is NULL; callers fold that into "no profile", the target never learns of it. */
@@ -25,6 +28,9 @@ enum {
 	LARGEST_SMALL = 8192,
 	NCLASSES = 20,
 	LARGE_CLASS = 255,
+	KEPT_MAX = 16,
+	KEPT_BYTES = 1 << 20,
+	KEPT_LARGEST = 256 << 10,
 };
 
 /* Geometric with four steps a doubling from 128 on: at most a quarter of a block is lost. */
@@ -48,7 +54,10 @@ _Static_assert(sizeof(struct chunk) <= HEADER_BYTES, "the header fits before the
 static struct {
 	struct ppa_lock lock; /* protects everything below; a leaf */
 	struct chunk *chunks[NCLASSES];
+	struct chunk *kept[KEPT_MAX]; /* large ones without a block; NULL: none here */
+	size_t kept_bytes;
 	_Atomic uint64_t mapped;
+	_Atomic uintptr_t last; /* where the last mapping was made: a hint */
 } heap;
 
 static struct chunk *chunk_of(void *p)
@@ -56,23 +65,52 @@ static struct chunk *chunk_of(void *p)
 	return (struct chunk *)((uintptr_t)p & ~(uintptr_t)(CHUNK_BYTES - 1));
 }
 
-/* Pages whose address is a multiple of the chunk size: map more, give back both ends. */
-static struct chunk *map_chunk(size_t bytes, uint32_t class_no)
+/* Right below the last mapping, if that is free: 0 if it is not, or not there. */
+static uintptr_t map_below_last(size_t bytes)
+{
+	uintptr_t last = atomic_load_explicit(&heap.last, memory_order_relaxed), at, got;
+
+	if (last <= bytes)
+		return 0;
+	at = (last - bytes) & ~(uintptr_t)(CHUNK_BYTES - 1);
+	got = (uintptr_t)ppa_syscall(SYS_mmap, (long)at, (long)bytes, PROT_READ | PROT_WRITE,
+				     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (got > -(uintptr_t)PAGE_BYTES)
+		return 0;
+	if (got % CHUNK_BYTES == 0)
+		return got;
+	ppa_sys_unmap((void *)got, bytes);
+	return 0;
+}
+
+/* Anywhere: map more, give back both ends. */
+static uintptr_t map_aligned(size_t bytes)
 {
 	size_t want = bytes + CHUNK_BYTES;
 	uintptr_t raw, at;
-	struct chunk *c;
 
-	if (want < bytes)
-		return NULL;
-	raw = (uintptr_t)ppa_sys_map(want);
+	raw = want < bytes ? 0 : (uintptr_t)ppa_sys_map(want);
 	if (!raw)
-		return NULL;
+		return 0;
 	at = (raw + CHUNK_BYTES - 1) & ~(uintptr_t)(CHUNK_BYTES - 1);
 	if (at > raw)
 		ppa_sys_unmap((void *)raw, at - raw);
 	if (raw + want > at + bytes)
 		ppa_sys_unmap((void *)(at + bytes), raw + want - at - bytes);
+	return at;
+}
+
+/* Zeroed pages whose address is a multiple of the chunk size. */
+static struct chunk *map_chunk(size_t bytes, uint32_t class_no)
+{
+	uintptr_t at = map_below_last(bytes);
+	struct chunk *c;
+
+	if (!at)
+		at = map_aligned(bytes);
+	if (!at)
+		return NULL;
+	atomic_store_explicit(&heap.last, at, memory_order_relaxed);
 	c = (struct chunk *)at;
 	c->mapped = bytes;
 	c->bump = HEADER_BYTES;
@@ -155,16 +193,63 @@ static void free_small_locked(struct chunk *c, void *p)
 	}
 }
 
-void *ppa_vheap_malloc(size_t bytes)
+/* The smallest that is kept and large enough, but not twice as large. */
+static struct chunk *take_kept_locked(size_t bytes)
 {
-	void *p;
+	int best = -1;
+	struct chunk *c;
+
+	for (int i = 0; i < KEPT_MAX; i++)
+		if (heap.kept[i] && heap.kept[i]->mapped >= bytes && heap.kept[i]->mapped / 2 <= bytes &&
+		    (best < 0 || heap.kept[i]->mapped < heap.kept[best]->mapped))
+			best = i;
+	if (best < 0)
+		return NULL;
+	c = heap.kept[best];
+	heap.kept[best] = NULL;
+	heap.kept_bytes -= c->mapped;
+	return c;
+}
+
+static bool keep_locked(struct chunk *c)
+{
+	if (c->mapped > KEPT_LARGEST || heap.kept_bytes + c->mapped > KEPT_BYTES)
+		return false;
+	for (int i = 0; i < KEPT_MAX; i++) {
+		if (heap.kept[i])
+			continue;
+		heap.kept[i] = c;
+		heap.kept_bytes += c->mapped;
+		return true;
+	}
+	return false;
+}
+
+/* *is_zeroed: the block comes from the kernel. */
+static void *alloc_large(size_t bytes, bool *is_zeroed)
+{
+	size_t whole = (bytes + HEADER_BYTES + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1);
+	struct chunk *c;
+
+	if (whole < bytes)
+		return NULL;
+	ppa_lock(&heap.lock);
+	c = take_kept_locked(whole);
+	ppa_unlock(&heap.lock);
+	*is_zeroed = !c;
+	if (!c)
+		c = map_chunk(whole, LARGE_CLASS);
+	return c ? (char *)c + HEADER_BYTES : NULL;
+}
+
+static void *alloc(size_t bytes, bool *is_zeroed)
+{
 	uint32_t class_no = 0;
+	void *p;
 
+	*is_zeroed = false;
 	if (bytes > LARGEST_SMALL) {
-		size_t whole = (bytes + HEADER_BYTES + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1);
-		struct chunk *c = whole < bytes ? NULL : map_chunk(whole, LARGE_CLASS);
-
-		p = c ? (char *)c + HEADER_BYTES : NULL;
+		p = alloc_large(bytes, is_zeroed);
 	} else {
 		while (class_bytes[class_no] < bytes)
 			class_no++;
@@ -177,24 +262,34 @@ void *ppa_vheap_malloc(size_t bytes)
 	return p;
 }
 
+void *ppa_vheap_malloc(size_t bytes)
+{
+	bool is_zeroed;
+
+	return alloc(bytes, &is_zeroed);
+}
+
 void ppa_vheap_free(void *p)
 {
 	struct chunk *c;
+	bool is_kept = true;
 
 	if (!p)
 		return;
 	c = chunk_of(p);
-	if (c->class_no == LARGE_CLASS) {
-		unmap_chunk(c);
-		return;
-	}
 	ppa_lock(&heap.lock);
-	free_small_locked(c, p);
+	if (c->class_no == LARGE_CLASS)
+		is_kept = keep_locked(c);
+	else
+		free_small_locked(c, p);
 	ppa_unlock(&heap.lock);
+	if (!is_kept)
+		unmap_chunk(c);
 }
 
 void *ppa_vheap_calloc(size_t n, size_t bytes)
 {
+	bool is_zeroed;
 	size_t total;
 	void *p;
 
@@ -202,8 +297,8 @@ void *ppa_vheap_calloc(size_t n, size_t bytes)
 		errno = ENOMEM;
 		return NULL;
 	}
-	p = ppa_vheap_malloc(total);
-	if (p && total <= LARGEST_SMALL) /* large blocks come from the kernel zeroed */
+	p = alloc(total, &is_zeroed);
+	if (p && !is_zeroed)
 		memset(p, 0, total);
 	return p;
 }
@@ -215,8 +310,8 @@ static size_t usable_bytes(void *p)
 	return c->class_no == LARGE_CLASS ? c->mapped - HEADER_BYTES : class_bytes[c->class_no];
 }
 
-/* A larger place for a large block, to which its pages are moved, not copied: what grows step by step to megabytes is
- * never there twice. NULL: it stays where it is. */
+/* A larger place for a very large block, to which its pages are moved, not copied: what grows step by step to megabytes
+ * is never there twice. NULL: it stays where it is. */
 static struct chunk *grow_large(struct chunk *c, size_t bytes)
 {
 	size_t old = c->mapped, whole = (bytes + HEADER_BYTES + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1);
@@ -250,7 +345,7 @@ void *ppa_vheap_realloc(void *p, size_t bytes)
 	have = usable_bytes(p);
 	if (bytes <= have && bytes >= have / 4)
 		return p;
-	if (bytes > have && chunk_of(p)->class_no == LARGE_CLASS) {
+	if (bytes > have && chunk_of(p)->class_no == LARGE_CLASS && have >= KEPT_LARGEST) {
 		struct chunk *grown = grow_large(chunk_of(p), bytes);
 
 		if (grown)
@@ -280,6 +375,12 @@ uint64_t ppa_vheap_mapped_bytes(void)
 void ppa_vheap_trim(void)
 {
 	ppa_lock(&heap.lock);
+	for (int i = 0; i < KEPT_MAX; i++) {
+		if (heap.kept[i])
+			unmap_chunk(heap.kept[i]);
+		heap.kept[i] = NULL;
+	}
+	heap.kept_bytes = 0;
 	for (uint32_t i = 0; i < NCLASSES; i++) {
 		struct chunk *next;
 
@@ -297,6 +398,8 @@ void ppa_vheap_trim(void)
 void ppa_vheap_reset(void)
 {
 	memset(heap.chunks, 0, sizeof(heap.chunks));
+	memset(heap.kept, 0, sizeof(heap.kept));
+	heap.kept_bytes = 0;
 	atomic_store_explicit(&heap.mapped, 0, memory_order_relaxed);
 	ppa_lock_reset(&heap.lock);
 }

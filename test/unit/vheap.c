@@ -93,6 +93,31 @@ static void calloc_is_zero_after_reuse(void **state)
 	ppa_vheap_free(q);
 }
 
+static void large_blocks_are_kept_for_the_next(void **state)
+{
+	enum { N = 100, LARGE = 100000 };
+	unsigned char *p = ppa_vheap_malloc(LARGE), *all[N], *q;
+
+	(void)state;
+	memset(p, 0xff, LARGE);
+	ppa_vheap_free(p);
+	assert_ptr_equal(q = ppa_vheap_calloc(1, LARGE - 5000), p);
+	for (int i = 0; i < LARGE - 5000; i++)
+		assert_int_equal(q[i], 0);
+	/* Not for one that would waste half of it. */
+	ppa_vheap_free(q);
+	assert_ptr_not_equal(p = ppa_vheap_malloc(LARGE / 3), q);
+	ppa_vheap_free(p);
+	/* Nor without end. */
+	for (int i = 0; i < N; i++)
+		all[i] = ppa_vheap_malloc(LARGE);
+	for (int i = 0; i < N; i++)
+		ppa_vheap_free(all[i]);
+	assert_in_range(ppa_vheap_mapped_bytes(), LARGE, 1200 << 10);
+	ppa_vheap_trim();
+	assert_int_equal(ppa_vheap_mapped_bytes(), 0);
+}
+
 static void impossible_sizes_are_enomem(void **state)
 {
 	(void)state;
@@ -105,9 +130,8 @@ static void impossible_sizes_are_enomem(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(live_blocks_keep_their_bytes),
-		cmocka_unit_test(realloc_carries_the_content),
-		cmocka_unit_test(calloc_is_zero_after_reuse),
+		cmocka_unit_test(live_blocks_keep_their_bytes), cmocka_unit_test(realloc_carries_the_content),
+		cmocka_unit_test(calloc_is_zero_after_reuse),	cmocka_unit_test(large_blocks_are_kept_for_the_next),
 		cmocka_unit_test(impossible_sizes_are_enomem),
 	};
 

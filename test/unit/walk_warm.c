@@ -66,6 +66,18 @@ static void complete(void)
 	assert_memory_equal(again.pcs, buf.pcs, buf.npcs * sizeof(buf.pcs[0]));
 }
 
+/* Frames of one walk whose rows have one place in the table drive each other out: where the loader put things decides. */
+static bool rows_share_a_place(void)
+{
+	struct ppa_row_view v = ppa_row_view();
+
+	for (uint32_t i = 0; i < buf.npcs; i++)
+		for (uint32_t k = 0; k < i; k++)
+			if (buf.pcs[i] != buf.pcs[k] && ppa_row_slot(&v, buf.pcs[i]) == ppa_row_slot(&v, buf.pcs[k]))
+				return true;
+	return false;
+}
+
 static __attribute__((noinline)) void raise_here(void)
 {
 	raise(SIGUSR1);
@@ -128,7 +140,7 @@ static void frames_found_by_the_frame_pointer(void **state)
 		complete();
 		assert_true(FRAME_IN(realigned) && FRAME_IN(clobbers_fp) && FRAME_IN(of_variable_size) &&
 			    FRAME_IN(frames_found_by_the_frame_pointer));
-		assert_true(is_quick);
+		assert_true(is_quick || rows_share_a_place());
 	}
 }
 
@@ -141,6 +153,8 @@ static void warm_frames_that_may_go(void **state)
 	(void)state;
 	raise_here();
 	complete();
+	if (rows_share_a_place())
+		return;
 	assert_false(again.may_go);
 	assert_int_equal(ppa_row_lookup(buf.pcs[buf.npcs - 2], &now, &row), PPA_ROW_STAYS);
 	ppa_row_store(buf.pcs[buf.npcs - 2], now.rest, &row);
@@ -186,6 +200,8 @@ int main(void)
 	bounds.hi = (uintptr_t)environ; /* above every frame, below the end of the stack */
 	bounds.lo = bounds.hi - (1 << 20);
 	sigaction(SIGUSR1, &sa, NULL);
+	/* All of the table, or rows would share a place in every second run. */
+	atomic_store(&ppa_rows.mask, PPA_ROW_ENTRIES - 1);
 	if (ppa_modules_refresh(true) || ppa_unwind_init())
 		return 2;
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,8 +7,9 @@
  * realigned, the frame pointer). The return address is always right below the CFA. Rows of any other shape, about one
  * in a thousand, are not remembered.
  *
- * An entry is three words, written and read in any order; the first is a hash of the key and the other two, so a torn
- * entry is one that does not match, like an empty one. Losing a race costs a second search.
+ * An entry is three words (and a fourth, so that it lies in one cache line), written and read in any order; the first is a
+ * hash of the key and the other two, so a torn entry is one that does not match, like an empty one. Losing a race costs a
+ * second search.
  *
  * Of the table only a part is in use, which doubles when its entries replace each other: a program of which few stacks
  * are ever walked has all its rows on two pages rather than each on its own. Doubling moves nothing: half of the
@@ -48,7 +49,7 @@ struct ppa_row_entry {
 	_Atomic uint64_t saved, cfa;
 };
 
-enum { PPA_ROW_FIRST = 1 << 8, PPA_ROW_ENTRIES = 1 << 14 }; /* 6 KiB, 384 KiB */
+enum { PPA_ROW_FIRST = 1 << 8, PPA_ROW_ENTRIES = 1 << 14 }; /* 8 KiB, 512 KiB */
 
 struct ppa_row_table {
 	_Atomic(struct ppa_row_entry *) entries; /* set once by ppa_unwind_init; NULL: nothing is remembered */
