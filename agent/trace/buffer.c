@@ -457,17 +457,12 @@ void ppa_trace_each_record(const struct ppa_trace_track *t,
 		read_chunk(c, visit, arg);
 }
 
-static bool may_be_written(const struct ppa_trace_track *t, const struct ppa_trace_chunk *c)
-{
-	return is_recording(t) || atomic_load_explicit(&c->writers, memory_order_seq_cst);
-}
-
-/* Empty a chunk that t has no more. One with a writer after all this time is left to it for good. */
-static void take_back(const struct ppa_trace_track *t, struct ppa_trace_chunk *c)
+/* Empty a chunk that no track has any more. One with a writer after all this time is left to it for good. */
+static void take_back(struct ppa_trace_chunk *c)
 {
 	uint32_t used = atomic_load_explicit(&c->used, memory_order_relaxed);
 
-	if (may_be_written(t, c))
+	if (atomic_load_explicit(&c->writers, memory_order_seq_cst))
 		return;
 	memset((void *)c->words, 0, (used < CHUNK_WORDS ? used : CHUNK_WORDS) * sizeof(c->words[0]));
 	atomic_store_explicit(&c->used, 0, memory_order_relaxed);
@@ -487,10 +482,12 @@ static bool is_old(struct ppa_trace_track *t, uint64_t before_ns)
 	if (!full || full >= before_ns)
 		return false;
 	now = ppa_sys_clock_ns(CLOCK_MONOTONIC);
-	if (t->slot && full + PPA_LOCAL_DRAIN_NS > now)
-		return false;
+	/* Seen once not to write after the chunk was left, the thread will not write in it again: who asks a second time
+	 * may meet it at another record. While it does write, it is asked again next time. */
+	if (t->slot)
+		return full + PPA_LOCAL_DRAIN_NS <= now && !is_recording(t);
 	/* The thread may be on its way to the next chunk; or it has left by a jump, and never will be. */
-	return !may_be_written(t, t->first) || full + STUCK_NS < now;
+	return !atomic_load_explicit(&t->first->writers, memory_order_seq_cst) || full + STUCK_NS < now;
 }
 
 static void recycle_track(struct ppa_trace_track *t, uint64_t before_ns, bool (*is_alive)(pid_t tid))
@@ -500,7 +497,7 @@ static void recycle_track(struct ppa_trace_track *t, uint64_t before_ns, bool (*
 
 	while (is_old(t, before_ns)) {
 		next = atomic_load_explicit(&t->first->next, memory_order_acquire);
-		take_back(t, t->first);
+		take_back(t->first);
 		t->first = next;
 	}
 	if (t->begin_ns >= before_ns || (ended ? ended >= before_ns : is_alive(t->tid)))
@@ -508,7 +505,7 @@ static void recycle_track(struct ppa_trace_track *t, uint64_t before_ns, bool (*
 	close_track(t);
 	for (struct ppa_trace_chunk *c = t->first; c; c = next) {
 		next = atomic_load_explicit(&c->next, memory_order_acquire);
-		take_back(t, c);
+		take_back(c);
 	}
 	atomic_store_explicit(&t->is_used, 0, memory_order_release);
 }
