@@ -11,10 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
-#include <unistd.h>
 #include <cmocka.h>
 
 #include "agent/base/self.h"
@@ -296,31 +294,6 @@ static void chunks_of_the_dead_come_back(void **state)
 }
 
 /* Nor by a thread that is at some record or other whenever it is looked at. */
-/* Nor by one who is at some record or other whenever it is looked at. */
-static void chunks_of_the_busy_come_back(void **state)
-{
-	uint64_t begin = ppa_sys_clock_ns(CLOCK_MONOTONIC), n = 0;
-	struct ppa_trace_track *t;
-	pthread_t thread;
-
-	(void)state;
-	is_over = false;
-	assert_int_equal(ppa_trace_buffer_open(ARENA), 0);
-	pthread_create(&thread, NULL, write_always, &slots[1]);
-	while (ppa_sys_clock_ns(CLOCK_MONOTONIC) < begin + 1000000000)
-		ppa_trace_recycle(UINT64_MAX, all_live);
-	is_over = true;
-	pthread_join(thread, NULL);
-	usleep(20000);
-	ppa_trace_recycle(UINT64_MAX, nobody_lives);
-	t = ppa_trace_track_mine();
-	for (uint64_t i = 1; i <= 100000; i++)
-		put(t, begin, i);
-	ppa_trace_each_track(see_any_track, &n);
-	assert_true(n > ARENA / 8 / (1 + WORDS) * 9 / 10);
-	ppa_trace_buffer_close();
-}
-
 static void chunks_just_left_are_not_taken(void **state)
 {
 	uint64_t now = ppa_sys_clock_ns(CLOCK_MONOTONIC) + 1000000000, n = 0;
@@ -387,7 +360,6 @@ int main(void)
 		cmocka_unit_test_setup_teardown(writers_survive_ends_and_reads, with_slot, without_slot),
 		cmocka_unit_test_setup_teardown(chunks_are_left_to_who_writes, with_slot, without_slot),
 		cmocka_unit_test_setup_teardown(chunks_of_the_dead_come_back, with_slot, without_slot),
-		cmocka_unit_test_setup_teardown(chunks_of_the_busy_come_back, with_slot, without_slot),
 		cmocka_unit_test_setup_teardown(chunks_just_left_are_not_taken, with_slot, without_slot),
 		cmocka_unit_test_setup_teardown(an_end_leaves_the_arena_to_who_writes, with_slot, without_slot),
 		cmocka_unit_test_setup_teardown(a_jump_leaves_no_mark, with_slot, without_slot),
