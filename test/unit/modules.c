@@ -379,8 +379,9 @@ static void *reader(void *arg)
 	long *found = arg;
 	struct ppa_code code;
 
-	while (!stop)
+	do /* once at least: on a host that takes a CPU away for 100 ms, it may all be over before the first look */
 		*found += find((void *)&reader, &code) && code.serial && code.lo <= (uintptr_t)&reader;
+	while (!stop);
 	return NULL;
 }
 
