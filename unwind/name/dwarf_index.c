@@ -144,35 +144,42 @@ static void drop_stretches(struct ppa_dwarf_outline *o)
 	drop(o->index, (void **)&o->stretches, &o->nstretches, &o->stretches_cap, sizeof(*o->stretches));
 }
 
+static void drop_outline(struct ppa_dwarf_index *x, struct ppa_dwarf_outline *o)
+{
+	drop_functions(o);
+	drop_stretches(o);
+	ppa_vheap_free(o);
+	x->bytes -= sizeof(*o);
+}
+
 static void drop_outlines(struct ppa_dwarf_index *x)
 {
 	for (size_t i = 0; x->outlines && i < x->nplaces; i++) {
-		if (!x->outlines[i])
-			continue;
-		drop_functions(x->outlines[i]);
-		drop_stretches(x->outlines[i]);
-		ppa_vheap_free(x->outlines[i]);
-		x->bytes -= sizeof(*x->outlines[i]);
+		if (x->outlines[i])
+			drop_outline(x, x->outlines[i]);
 		x->outlines[i] = NULL;
 	}
 	x->is_full = false;
+}
+
+/* Room for an outline of each unit. */
+static bool make_outlines(struct ppa_dwarf_index *x)
+{
+	size_t bytes = x->nplaces * sizeof(struct ppa_dwarf_outline *);
+
+	if (bytes <= x->max_bytes - x->bytes)
+		x->outlines = ppa_vheap_calloc(1, bytes);
+	if (x->outlines)
+		x->bytes += bytes;
+	return x->outlines != NULL;
 }
 
 struct ppa_dwarf_outline *ppa_dwarf_index_outline(struct ppa_dwarf_index *x, size_t unit)
 {
 	struct ppa_dwarf_outline *o;
 
-	if (unit >= x->nplaces)
+	if (unit >= x->nplaces || (!x->outlines && !make_outlines(x)))
 		return NULL;
-	if (!x->outlines) {
-		size_t bytes = x->nplaces * sizeof(struct ppa_dwarf_outline *);
-
-		if (bytes <= x->max_bytes - x->bytes)
-			x->outlines = ppa_vheap_calloc(1, bytes);
-		if (!x->outlines)
-			return NULL;
-		x->bytes += bytes;
-	}
 	if (x->outlines[unit])
 		return x->outlines[unit];
 	o = sizeof(*o) <= x->max_bytes - x->bytes ? ppa_vheap_calloc(1, sizeof(*o)) : NULL;
@@ -273,24 +280,47 @@ void ppa_dwarf_index_take_places(struct ppa_dwarf_index *x, struct ppa_dwarf_pla
 	x->is_partial = is_partial;
 }
 
+static void drop_ranges(struct ppa_dwarf_index *x)
+{
+	drop(x, (void **)&x->ranges, &x->nranges, &x->ranges_cap, sizeof(*x->ranges));
+	x->has_ranges = x->has_no_ranges = false;
+}
+
+void ppa_dwarf_index_widen(struct ppa_dwarf_index *x, struct ppa_dwarf_place *places, size_t n)
+{
+	struct ppa_dwarf_outline **old = x->outlines;
+	struct ppa_dwarf_place *part = x->places;
+	size_t npart = x->nplaces, k = 0;
+	bool has_room;
+
+	drop_ranges(x);
+	ppa_dwarf_index_take_places(x, places, n, false);
+	x->is_whole = true;
+	x->outlines = NULL;
+	has_room = old && n && make_outlines(x);
+	for (size_t i = 0; old && i < npart; i++) {
+		while (k < n && places[k].offset < part[i].offset)
+			k++;
+		if (old[i] && has_room && k < n && places[k].offset == part[i].offset)
+			x->outlines[k] = old[i];
+		else if (old[i])
+			drop_outline(x, old[i]);
+	}
+	x->bytes -= old ? npart * sizeof(*old) : 0;
+	ppa_vheap_free(old);
+	ppa_vheap_free(part);
+}
+
 static void drop_all(struct ppa_dwarf_index *x)
 {
 	drop_outlines(x);
 	x->bytes -= x->outlines ? x->nplaces * sizeof(struct ppa_dwarf_outline *) : 0;
 	ppa_vheap_free(x->outlines);
 	x->outlines = NULL;
-	drop(x, (void **)&x->ranges, &x->nranges, &x->ranges_cap, sizeof(*x->ranges));
-	x->has_ranges = x->has_no_ranges = false;
+	drop_ranges(x);
 	ppa_vheap_free(x->places);
 	x->places = NULL;
 	x->nplaces = 0;
-}
-
-void ppa_dwarf_index_begin_anew(struct ppa_dwarf_index *x)
-{
-	drop_all(x);
-	x->is_partial = false;
-	x->is_whole = true;
 }
 
 void ppa_dwarf_index_begin(struct ppa_dwarf_index *x, size_t more_bytes)

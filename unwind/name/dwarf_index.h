@@ -69,8 +69,9 @@ void ppa_dwarf_index_begin(struct ppa_dwarf_index *x, size_t more_bytes) PPA_CTX
 void ppa_dwarf_index_take_places(struct ppa_dwarf_index *x, struct ppa_dwarf_place *places, size_t n,
 				 bool is_partial) PPA_CTX_SERVER;
 
-/* Forget all, to begin with the whole list of units. Context: server. */
-void ppa_dwarf_index_begin_anew(struct ppa_dwarf_index *x) PPA_CTX_SERVER;
+/* The whole list of units, of which it had a part, is its own now. Outlines stay; which unit has which addresses is to be
+ * asked of the units themselves. Both lists are sorted by offset. Context: server. */
+void ppa_dwarf_index_widen(struct ppa_dwarf_index *x, struct ppa_dwarf_place *places, size_t n) PPA_CTX_SERVER;
 
 /* One more range of a unit; those of one unit one after another. False: no room. Then that those were all, or are dropped.
  * Context: server. */

@@ -138,13 +138,12 @@ int ppa_dwarf_file_open(struct ppa_dwarf_file *d, const struct ppa_elf_file *f, 
 
 int ppa_dwarf_file_list_all(struct ppa_dwarf_file *d)
 {
-	int err;
+	struct ppa_dwarf_places whole = {.n = 0};
+	int err = list_units(d, &whole);
 
-	ppa_dwarf_index_begin_anew(d->known);
-	d->units = (struct ppa_dwarf_places){.n = 0};
+	ppa_dwarf_index_widen(d->known, whole.list, whole.n);
+	d->units = whole;
 	d->is_partial = false;
-	err = list_units(d, &d->units);
-	ppa_dwarf_index_take_places(d->known, d->units.list, d->units.n, false);
 	return err;
 }
 
@@ -160,9 +159,10 @@ void ppa_dwarf_file_close(struct ppa_dwarf_file *d)
 	ppa_dwarf_abbrevs_free(&d->head);
 	if (!d->known)
 		ppa_vheap_free(d->units.list);
-	else if (d->all.n)
-		ppa_dwarf_index_begin_anew(d->known); /* next time with all of them at once */
-	ppa_vheap_free(d->all.list);
+	else if (d->has_all && d->is_partial)
+		ppa_dwarf_index_widen(d->known, d->all.list, d->all.n); /* next time with all of them at once */
+	else
+		ppa_vheap_free(d->all.list);
 	memset(d, 0, sizeof(*d));
 }
 
@@ -188,7 +188,10 @@ const struct ppa_dwarf_place *ppa_dwarf_place_of(struct ppa_dwarf_file *d, uint6
 
 	if (p && ppa_dwarf_place_read(d, p) && offset < p->end)
 		return p;
-	if (!d->is_partial || (!d->all.n && list_units(d, &d->all)))
+	if (!d->is_partial)
+		return NULL;
+	d->has_all = d->has_all || (!d->all.n && !list_units(d, &d->all));
+	if (!d->has_all)
 		return NULL;
 	p = place_before(&d->all, offset);
 	return p && offset < p->end ? p : NULL;

@@ -36,7 +36,8 @@ struct ppa_dwarf_file {
 	struct ppa_dwarf_section sections[PPA_DWARF_NSECTIONS];
 	struct ppa_dwarf_places units; /* the index's if there is one, */
 	bool is_partial;	       /* and then perhaps only those that .debug_aranges names */
-	struct ppa_dwarf_places all;   /* then: all of them, once a reference leads to another */
+	struct ppa_dwarf_places all;   /* then: all of them, once a reference leads to another, */
+	bool has_all;		       /* and there was memory for it */
 	/* cursors, by what they are moved for */
 	struct ppa_dwarf_cursor info, reference, abbrev, text, ranges, index, line;
 	struct ppa_dwarf_abbrevs tables[PPA_DWARF_TABLES]; /* the last ones used */
@@ -69,7 +70,7 @@ int ppa_dwarf_file_open(struct ppa_dwarf_file *d, const struct ppa_elf_file *f, 
 			struct ppa_inflated *inflated, struct ppa_dwarf_index *index) PPA_CTX_SERVER;
 void ppa_dwarf_file_close(struct ppa_dwarf_file *d) PPA_CTX_SERVER;
 
-/* List all units where only some are known; the index begins anew. 0, -ENOMEM. Context: server. */
+/* List all units where only some are known. 0, -ENOMEM: not all. Context: server. */
 int ppa_dwarf_file_list_all(struct ppa_dwarf_file *d) PPA_CTX_SERVER;
 
 /* Append a place; false when there are too many, or no memory. Context: server. */
