@@ -3,8 +3,9 @@
 /* What a record of the trace costs the thread that leaves it, in nanoseconds: by itself (how long a wait took is decided,
  * the words are written), with the walk of a stack of twenty frames and its place in the table of stacks, and with a stack
  * that is known (which is what hooks of waits do: agent/thread/stack_known.h). A span is one wait: its record and its
- * waker's, each with its stack. Waits of
- * above and below the limit of what is short are measured; the best of ROUNDS, because other programs run as well. */
+ * waker's, each with its stack, and three looks at the clock; two of these the block profile takes of every wait, traced or
+ * not: that is what untraced says. Waits above and below the limit of what is short are measured; the best of ROUNDS, because
+ * other programs run as well. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -105,12 +106,26 @@ static double spans(void)
 	return (double)begin / RECORDS;
 }
 
-static __attribute__((noinline)) double at_depth_span(int depth)
+/* What of that there is without a trace. */
+static double untraced(void)
 {
-	double best = depth > 1 ? at_depth_span(depth - 1) : 1e9;
+	uint64_t begin = now_ns(), longest = 0;
+
+	for (int i = 0; i < RECORDS; i++) {
+		uint64_t began = now_ns(), ns = now_ns() - began;
+
+		longest = ns > longest ? ns : longest;
+	}
+	__asm__ volatile("" : "+r"(longest));
+	return (double)(now_ns() - begin) / RECORDS;
+}
+
+static __attribute__((noinline)) double at_depth_span(int depth, double (*round)(void))
+{
+	double best = depth > 1 ? at_depth_span(depth - 1, round) : 1e9;
 
 	for (int i = 0; depth == 1 && i < ROUNDS; i++) {
-		double ns = spans();
+		double ns = round();
 
 		best = ns < best ? ns : best;
 	}
@@ -120,7 +135,7 @@ static __attribute__((noinline)) double at_depth_span(int depth)
 
 int main(void)
 {
-	double alone, with_walk, known, short_alone, span;
+	double alone, with_walk, known, short_alone, span, without;
 
 	ppa_budget_set(64 << 20);
 	if (ppa_threads_init())
@@ -133,8 +148,9 @@ int main(void)
 	short_alone = at_depth(FRAMES, 5000, ALONE);
 	with_walk = at_depth(FRAMES, 50000, WALKED);
 	known = at_depth(FRAMES, 50000, KNOWN);
-	span = at_depth_span(FRAMES);
-	printf("record %.1f\nshort %.1f\nwith-walk %.1f\nknown %.1f\nspan %.1f\n", alone, short_alone, with_walk, known,
-	       span);
+	span = at_depth_span(FRAMES, spans);
+	without = at_depth_span(FRAMES, untraced);
+	printf("record %.1f\nshort %.1f\nwith-walk %.1f\nknown %.1f\nspan %.1f\nuntraced %.1f\n", alone, short_alone,
+	       with_walk, known, span, without);
 	return 0;
 }
