@@ -111,21 +111,30 @@ static void unregister_tid(pid_t tid)
 	ppa_unlock(&ours.lock);
 }
 
+/* The address of a libc's own symbol, 0 if it has none. Looked for once: a child of a fork, which comes here as well, would
+ * otherwise read the loader's tables anew. place is 0 at first, and 1 if there is none. */
+static uintptr_t libc_symbol(const char *name, _Atomic(uintptr_t) *place)
+{
+	uintptr_t at = atomic_load_explicit(place, memory_order_relaxed);
+
+	if (!at) {
+		at = (uintptr_t)dlsym(RTLD_DEFAULT, name);
+		at = at ? at : 1;
+		atomic_store_explicit(place, at, memory_order_relaxed);
+	}
+	return at == 1 ? 0 : at;
+}
+
 /* The last thread of a process ends it with exit(0), by libc's count of threads, in which ours must not be: a program
  * whose main thread leaves by pthread_exit would never end. glibc since 2.34 shows the count.
  *
  * Whoever is created is counted out as soon as it is counted in, and back in before libc counts its end. */
 static void count_target_threads(int change)
 {
-	static _Atomic(uintptr_t) place; /* of the count; 1: there is none */
-	uintptr_t at = atomic_load_explicit(&place, memory_order_relaxed);
+	static _Atomic(uintptr_t) place;
+	uintptr_t count = libc_symbol("__nptl_nthreads", &place);
 
-	if (!at) {
-		at = (uintptr_t)dlsym(RTLD_DEFAULT, "__nptl_nthreads");
-		at = at ? at : 1;
-		atomic_store_explicit(&place, at, memory_order_relaxed);
-	}
-	if (at != 1 && __atomic_add_fetch((unsigned *)at, (unsigned)change, __ATOMIC_RELAXED) == 0)
+	if (count && __atomic_add_fetch((unsigned *)count, (unsigned)change, __ATOMIC_RELAXED) == 0)
 		exit(0); /* the target's last thread ended in between and thought that there was another */
 }
 
@@ -167,16 +176,10 @@ static struct start *take_start(void)
  * __pthread_get_minstack is how the JVM and Rust's std learn the amount; musl has neither the function nor the need. */
 static size_t with_static_tls(size_t stack_bytes, const pthread_attr_t *attr)
 {
-	static _Atomic(uintptr_t) place; /* of the function; 1: there is none */
-	uintptr_t at = atomic_load_explicit(&place, memory_order_relaxed);
+	static _Atomic(uintptr_t) place;
+	uintptr_t function = libc_symbol("__pthread_get_minstack", &place);
 
-	/* Once: a child of a fork, which comes here as well, would otherwise read the loader's tables anew. */
-	if (!at) {
-		at = (uintptr_t)dlsym(RTLD_DEFAULT, "__pthread_get_minstack");
-		at = at ? at : 1;
-		atomic_store_explicit(&place, at, memory_order_relaxed);
-	}
-	return stack_bytes + (at != 1 ? ((size_t(*)(const pthread_attr_t *))at)(attr) : 0);
+	return stack_bytes + (function ? ((size_t(*)(const pthread_attr_t *))function)(attr) : 0);
 }
 
 static int create(struct start *s, size_t stack_bytes)
