@@ -41,7 +41,7 @@ INC := -I. -I$(B)/gen -I$(V_)/include
 CIVETWEB := -I$(V_)/civetweb/src -I$(V_)/civetweb/include -DNO_SSL -DNO_CGI -DNO_FILES -DNO_CACHING -DNDEBUG
 
 CFLAGS_release :=
-CFLAGS_debug := -O0 -DPPA_DEBUG -Wno-frame-larger-than
+CFLAGS_debug := -Og -Wno-maybe-uninitialized -DPPA_DEBUG -Wno-frame-larger-than
 CFLAGS_asan := -O1 -fsanitize=address -fno-omit-frame-pointer -DPPA_DEBUG -Wno-frame-larger-than
 CFLAGS_ubsan := -O1 -fsanitize=undefined -fno-sanitize-recover=undefined -DPPA_DEBUG -Wno-frame-larger-than
 CFLAGS_tsan := -O1 -fsanitize=thread -DPPA_DEBUG -Wno-frame-larger-than
@@ -79,6 +79,7 @@ debug:
 
 $(LIB): $(OBJ) $(ARCHIVES) $(STUBS) agent/exports.map agent/layout.ld
 	$(call say,LINK $@)
+	mkdir -p $(@D)
 	$(CC) $(LINK) $(LDFLAGS) -o $@.tmp $(OBJ) -Wl,--start-group $(ARCHIVES) -Wl,--end-group $(STUBS) -lgcc \
 		|| { echo "hint: an undefined libc function must stand in scripts/imports.allow" >&2; false; }
 	mv -f $@.tmp $@
@@ -290,7 +291,7 @@ help:
 	echo "make run          redis under load with the agent, profiled; CMD='prog args' for your own"
 	echo "make test         unit, preload and end-to-end tests; T=pattern selects"
 	echo "make check        format, includes, contexts, exports, imports, clang-tidy"
-	echo "make debug        build/debug/libpprofagent.so: -O0, invariants checked"
+	echo "make debug        build/debug/libpprofagent.so: -Og, invariants checked"
 	echo "make asan|ubsan|tsan  unit tests under a sanitizer"
 	echo "make fuzz         every harness for FUZZ_SECONDS ($(FUZZ_SECONDS)) seconds"
 	echo "make bench        what the agent costs; BENCH_ROUNDS=n BENCH_ONLY=pattern"

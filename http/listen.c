@@ -14,6 +14,7 @@
 #include "http/listen.h"
 
 #include <arpa/inet.h>
+#include <endian.h> /* htobe16: htons is a function of libc's at -O0 */
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -74,7 +75,7 @@ static int finish(struct ppa_listener *l, const struct sockaddr *sa, socklen_t l
 
 static int bind_ip4(struct ppa_listener *l, const uint8_t *ip)
 {
-	struct sockaddr_in sa = {.sin_family = AF_INET, .sin_port = htons(l->address.port)};
+	struct sockaddr_in sa = {.sin_family = AF_INET, .sin_port = htobe16(l->address.port)};
 
 	memcpy(&sa.sin_addr, ip, sizeof(sa.sin_addr));
 	l->fd = ppa_net_socket(AF_INET, SOCK_STREAM);
@@ -86,7 +87,7 @@ static int bind_ip4(struct ppa_listener *l, const uint8_t *ip)
 
 static int bind_ip6(struct ppa_listener *l, const uint8_t *ip)
 {
-	struct sockaddr_in6 sa = {.sin6_family = AF_INET6, .sin6_port = htons(l->address.port)};
+	struct sockaddr_in6 sa = {.sin6_family = AF_INET6, .sin6_port = htobe16(l->address.port)};
 
 	memcpy(&sa.sin6_addr, ip, sizeof(sa.sin6_addr));
 	l->fd = ppa_net_socket(AF_INET6, SOCK_STREAM);
@@ -130,7 +131,7 @@ static int learn_port(struct ppa_listener *l)
 
 	_Static_assert(offsetof(struct sockaddr_in6, sin6_port) == offsetof(struct sockaddr_in, sin_port), "port");
 	if (!err)
-		l->address.port = ntohs(sa.sin6_port);
+		l->address.port = be16toh(sa.sin6_port);
 	return err;
 }
 
