@@ -23,6 +23,8 @@ enum { PAGE_BYTES = 4096 };
 
 #define CALLER ((uintptr_t)__builtin_return_address(0))
 #define COLD __attribute__((noinline, cold))
+/* The whole common case in one line of the instruction cache: across two it took up to 2 ns a pair more. */
+#define ONE_LINE __attribute__((aligned(64)))
 
 /* Count n bytes down; true if that is beyond the next sample point (or nobody knows where that is), and then the count is
  * as it was once undo has been called. (n + 1 wraps to 0 for a block that nobody has room for: the genuine function says
@@ -58,7 +60,7 @@ static COLD void *malloc_due(size_t n, uintptr_t caller)
 	return p;
 }
 
-PPA_EXPORT void *malloc(size_t n)
+PPA_EXPORT ONE_LINE void *malloc(size_t n)
 {
 	if (ppa_unlikely(is_due(n)))
 		return malloc_due(n, CALLER);
@@ -81,7 +83,7 @@ static COLD void *calloc_due(size_t n, size_t size, uintptr_t caller)
 	return p;
 }
 
-PPA_EXPORT void *calloc(size_t n, size_t size)
+PPA_EXPORT ONE_LINE void *calloc(size_t n, size_t size)
 {
 	size_t total;
 
@@ -108,7 +110,7 @@ static COLD void free_known(void *p)
 	ppa_allocator.free(p);
 }
 
-PPA_EXPORT void free(void *p)
+PPA_EXPORT ONE_LINE void free(void *p)
 {
 	if (ppa_unlikely(ppa_blocks_may_have(p)))
 		free_known(p);
