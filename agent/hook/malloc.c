@@ -23,7 +23,7 @@ enum { PAGE_BYTES = 4096 };
 
 #define CALLER ((uintptr_t)__builtin_return_address(0))
 #define COLD __attribute__((noinline, cold))
-/* The whole common case in one line of the instruction cache: across two it took up to 2 ns a pair more. */
+/* The whole common case in one line of the instruction cache: across two a pair took 1 to 6 % more. */
 #define ONE_LINE __attribute__((aligned(64)))
 
 /* Count n bytes down; true if that is beyond the next sample point (or nobody knows where that is), and then the count is
