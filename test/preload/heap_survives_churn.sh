@@ -17,14 +17,16 @@ note() {
 	tee -a "${TORTURE_LOG:-/dev/null}"
 }
 
-# Ask for the heap until the victim is gone, and after each reply for what memory the agent has mapped (KiB): $TMP/memory.
+# Ask for the heap until the victim is gone. Each reply's account of the agent's memory (KiB) goes to $TMP/replies, what it
+# has mapped afterwards to $TMP/memory.
 heap_all_along() {
 	(
 		exec 9>&-
-		rm -f "$TMP/memory" "$TMP/refused"
+		rm -f "$TMP/memory" "$TMP/replies" "$TMP/refused"
 		while kill -0 "$PID" 2>/dev/null; do
 			if fetch /debug/pprof/heap -f -o "$TMP/part"; then
 				mv "$TMP/part" "$TMP/heap"
+				gunzip -c <"$TMP/heap" | grep -aoE 'own memory [0-9]+' | grep -oE '[0-9]+' >>"$TMP/replies"
 				fetch /metrics -f | sed -nE 's/^pprofagent_memory_bytes\{use="working"\} //p' |
 					awk '{ print int($1 / 1024) }' >>"$TMP/memory"
 			elif kill -0 "$PID" 2>/dev/null; then
@@ -70,9 +72,18 @@ cpu_is_whole() {
 		}'
 }
 
-# The least of the last third of the lines against the least of the second third: what is lost never comes back, and
-# what a reply takes while it is made (its buffers double with the number of records, which rare sizes add to for long) is
-# not judged.
+# The largest of the last third of the lines against the largest of the second third.
+replies_are_flat() {
+	awk '{ m[NR] = $1 }
+		END {
+			for (i = int(NR / 3) + 1; i <= int(2 * NR / 3); i++) if (m[i] > a) a = m[i]
+			for (i = int(2 * NR / 3) + 1; i <= NR; i++) if (m[i] > b) b = m[i]
+			printf "agent memory in %d profiles: %d KiB, later %d KiB\n", NR, a, b
+			exit !(NR >= 3 && b <= a + 512)
+		}' "$TMP/replies"
+}
+
+# The same between replies, by the least: what is lost never comes back.
 memory_is_flat() {
 	awk '{ m[NR] = $1 }
 		END {
@@ -129,6 +140,10 @@ storm() {
 	i=$?
 	note <"$TMP/flat"
 	[ "$i" = 0 ] || fail "rate $1: the agent's memory grew: $(tr '\n' ' ' <"$TMP/memory")"
+	replies_are_flat >"$TMP/flat"
+	i=$?
+	note <"$TMP/flat"
+	[ "$i" = 0 ] || fail "rate $1: the agent's memory in replies grew: $(tr '\n' ' ' <"$TMP/replies")"
 }
 
 storm 16384 $((SECONDS_LONG * 2 / 3))
