@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A growing buffer in the private heap. It doubles, so that writing n bytes copies at most 2n; a
- * refused growth is remembered in err, what was written before stays readable, and every later
- * write is ignored. Rejected: a list of chunks, which would spare the copies but leave each HTTP
- * writer with two shapes of a body. */
+ * A growing buffer in the private heap. It doubles while growing means copying, so that writing n bytes copies at most
+ * 2n; a refused growth is remembered in err, what was written before stays readable, and every later write is ignored.
+ * Rejected: a list of chunks, which would spare the copies but leave each HTTP writer with two shapes of a body. */
 #include "proto/sink.h"
 
 #include <errno.h>
@@ -21,11 +20,11 @@ void ppa_sink_init(struct ppa_sink *s)
 
 static bool grow(struct ppa_sink *s, size_t need)
 {
-	size_t cap = s->cap ? s->cap : FIRST_BYTES;
+	size_t cap = ppa_vheap_room_after(s->cap, FIRST_BYTES, 1);
 	uint8_t *bytes;
 
 	while (cap < need)
-		cap = cap > SIZE_MAX / 2 ? need : cap * 2;
+		cap = cap > SIZE_MAX / 2 ? need : ppa_vheap_room_after(cap, FIRST_BYTES, 1);
 	bytes = ppa_vheap_realloc(s->bytes, cap);
 	if (!bytes)
 		return false;

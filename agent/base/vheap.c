@@ -345,7 +345,7 @@ void *ppa_vheap_realloc(void *p, size_t bytes)
 	have = usable_bytes(p);
 	if (bytes <= have && bytes >= have / 4)
 		return p;
-	if (bytes > have && chunk_of(p)->class_no == LARGE_CLASS && have >= KEPT_LARGEST) {
+	if (bytes > have && chunk_of(p)->class_no == LARGE_CLASS && have >= PPA_VHEAP_MOVED_BYTES - HEADER_BYTES) {
 		struct chunk *grown = grow_large(chunk_of(p), bytes);
 
 		if (grown)

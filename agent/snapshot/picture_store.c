@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Plain arrays that double, texts in blocks, and hash indices over the arrays. The indices die with the picture, the
+ * Plain arrays that grow, texts in blocks, and hash indices over the arrays. The indices die with the picture, the
  * rest becomes the snapshot's. */
 #include <errno.h>
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 #include "agent/base/vheap.h"
 #include "agent/snapshot/picture_parts.h"
 
-enum { TEXT_BLOCK_BYTES = 30 << 10 };
+enum { TEXT_BLOCK_BYTES = 30 << 10, FIRST_ITEMS = 64 };
 
 int ppa_picture_reserve(struct ppa_picture *p, struct ppa_array *a, size_t cap, size_t item_bytes)
 {
@@ -28,7 +28,8 @@ void *ppa_picture_add(struct ppa_picture *p, struct ppa_array *a, size_t item_by
 	/* After a refusal nothing is added any more: what belongs to the missing item would be added to another. */
 	if (p->err)
 		return NULL;
-	if (a->n == a->cap && ppa_picture_reserve(p, a, a->cap ? 2 * a->cap : 64, item_bytes))
+	if (a->n == a->cap &&
+	    ppa_picture_reserve(p, a, ppa_vheap_room_after(a->cap, FIRST_ITEMS, item_bytes), item_bytes))
 		return NULL;
 	return memset((char *)a->items + a->n++ * item_bytes, 0, item_bytes);
 }

@@ -35,7 +35,7 @@ static struct ppa_row row_of(const struct ppa_site *s, int64_t number, uint32_t 
 static struct ppa_row *append(struct ppa_rows *r, const struct ppa_row *row)
 {
 	if (r->n == r->cap) {
-		size_t cap = r->cap ? 2 * r->cap : FIRST_ROWS;
+		size_t cap = ppa_vheap_room_after(r->cap, FIRST_ROWS, sizeof(struct ppa_row));
 		struct ppa_row *list = ppa_vheap_realloc(r->list, cap * sizeof(*list));
 
 		if (!list) {

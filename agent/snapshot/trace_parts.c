@@ -18,7 +18,7 @@ enum { FIRST = 64 };
 /* Room for one more item; NULL on no memory. */
 static void *room(struct ppa_trace_build *b, void *items, size_t n, size_t *cap, size_t item_bytes)
 {
-	size_t want = *cap ? 2 * *cap : FIRST;
+	size_t want = ppa_vheap_room_after(*cap, FIRST, item_bytes);
 	void *p;
 
 	if (n < *cap)

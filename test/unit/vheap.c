@@ -61,6 +61,17 @@ static void live_blocks_keep_their_bytes(void **state)
 	assert_int_equal(ppa_vheap_mapped_bytes(), 0);
 }
 
+static void what_is_large_grows_by_a_quarter(void **state)
+{
+	(void)state;
+	assert_int_equal(ppa_vheap_room_after(0, 64, 80), 64);
+	assert_int_equal(ppa_vheap_room_after(64, 64, 80), 128);
+	for (size_t n = PPA_VHEAP_MOVED_BYTES / 80; n < 100000000; n = ppa_vheap_room_after(n, 64, 80)) {
+		assert_true(ppa_vheap_room_after(n, 64, 80) > n);
+		assert_true(ppa_vheap_room_after(n, 64, 80) <= n + n / 4 + 1);
+	}
+}
+
 static void realloc_carries_the_content(void **state)
 {
 	unsigned char *p = NULL;
@@ -130,9 +141,9 @@ static void impossible_sizes_are_enomem(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(live_blocks_keep_their_bytes), cmocka_unit_test(realloc_carries_the_content),
-		cmocka_unit_test(calloc_is_zero_after_reuse),	cmocka_unit_test(large_blocks_are_kept_for_the_next),
-		cmocka_unit_test(impossible_sizes_are_enomem),
+		cmocka_unit_test(live_blocks_keep_their_bytes),	      cmocka_unit_test(realloc_carries_the_content),
+		cmocka_unit_test(what_is_large_grows_by_a_quarter),   cmocka_unit_test(calloc_is_zero_after_reuse),
+		cmocka_unit_test(large_blocks_are_kept_for_the_next), cmocka_unit_test(impossible_sizes_are_enomem),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
