@@ -2,8 +2,8 @@
  *
  * Two passes. In the first every thread is looked at, where there are many by several of ours at the same time: sleepers
  * are walked, runners asked for their stack as soon as they are met, so that they answer while the others are read; those
- * of the last dump are met first. The
- * second collects the answers for a while; who did not answer may have gone to sleep, and is looked at once more.
+ * of the last dump are met first. The second collects the answers for a while; who did not answer may have gone to sleep,
+ * and is looked at once more.
  *
  * A thread's place is that on the kernel's list, whoever read it. */
 #include "agent/dump/dump.h"
