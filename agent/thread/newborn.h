@@ -6,8 +6,12 @@
  * rounds goes without until the next round, and most are gone by then. What they would have been sampled for is
  * unchanged; a sampler held up fires late, with the periods in between as weight.
  *
- * At fewer births than the sampler's rounds cost, and at periods too short for rounds, everyone creates its timer at
- * once. */
+ * Where the period is too short for that, newborns themselves look after those before them, every eighth of a
+ * millisecond: as long as births are so frequent that some wait, there is always one to do it. The sampler's rounds are
+ * then for the last of them.
+ *
+ * At fewer births than the sampler's rounds cost, and with many threads at such short periods, everyone creates its timer
+ * at once. */
 #ifndef PPA_THREAD_NEWBORN_H
 #define PPA_THREAD_NEWBORN_H
 
@@ -18,7 +22,8 @@
 
 struct ppa_thread;
 
-/* Draw t's first moment for that period. May its timer wait? By t itself before it is LIVE. Context: any. */
+/* Draw t's first moment for that period. May its timer wait? By t itself before it is LIVE; gives others theirs at times.
+ * Context: any. */
 bool ppa_newborn_may_wait(struct ppa_thread *t, uint64_t period_ns) PPA_CTX_ANY;
 
 /* Give their timers to those that went without, and decide whether others may. Returns in how many nanoseconds to come

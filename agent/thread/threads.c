@@ -223,6 +223,11 @@ uint64_t ppa_threads_period(void)
 	return atomic_load_explicit(&table.period_ns, memory_order_relaxed);
 }
 
+uint32_t ppa_threads_used(void)
+{
+	return atomic_load_explicit(&table.high_water, memory_order_relaxed);
+}
+
 void ppa_threads_each(void (*visit)(struct ppa_thread *t, void *arg), void *arg)
 {
 	uint32_t n = atomic_load_explicit(&table.high_water, memory_order_relaxed);

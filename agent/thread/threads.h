@@ -134,16 +134,21 @@ uint64_t ppa_threads_period(void) PPA_CTX_SIGNAL;
  * read (slots known from hooks are served all the same). Context: server, one at a time. */
 int ppa_threads_scan(bool adopt_now) PPA_CTX_SERVER;
 
-/* For the scan: bring one thread's timer to the wanted period; free the slot of a thread that is gone.
- * Context: server, same lock as scan. */
-void ppa_threads_retime(struct ppa_thread *t) PPA_CTX_SERVER;
+/* Bring one thread's timer to the wanted period, unless somebody else is at it. Context: any. */
+void ppa_threads_retime(struct ppa_thread *t) PPA_CTX_ANY;
+
+/* For the scan: free the slot of a thread that is gone. Context: server, same lock as scan. */
 void ppa_threads_retire(struct ppa_thread *t) PPA_CTX_SERVER;
 
 /* Is a slot reserved by a thread that does not run yet? Context: server. */
 bool ppa_threads_is_birth_under_way(void) PPA_CTX_SERVER;
 
-/* Visit every live slot. Context: server, same lock as scan. */
-void ppa_threads_each(void (*visit)(struct ppa_thread *t, void *arg), void *arg) PPA_CTX_SERVER;
+/* Visit every live slot; its thread may end and its slot become another's meanwhile, unless the visitor claims it.
+ * Context: any. */
+void ppa_threads_each(void (*visit)(struct ppa_thread *t, void *arg), void *arg) PPA_CTX_ANY;
+
+/* How many slots were ever in use at a time: what a visit of each looks at. Context: any. */
+uint32_t ppa_threads_used(void) PPA_CTX_ANY;
 
 /* The child of a fork has one thread, the caller, and no timers. Context: child. */
 void ppa_threads_reset(struct ppa_thread *caller) PPA_CTX_CHILD;
