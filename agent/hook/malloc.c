@@ -6,7 +6,8 @@
  *
  * A block is recorded after it was allocated and forgotten before it is freed; realloc forgets the old one when it has succeeded.
  * errno, alignment, usable size and failures are the genuine ones. free_sized and free_aligned_sized (C23) are free.
- * reallocarray is realloc after a check, as in every libc that has it; calling the genuine one would come back here. *
+ * reallocarray is realloc after a check, as in every libc that has it; calling the genuine one would come back here.
+ *
  * Rejected: a jump through a pointer that leads straight to the genuine function while the agent is off. A pair then costs
  * the same off (1.057 (1.014-1.119) of a preload that only passes on, against 1.069 (0.991-1.096), one run of 50 rounds) and
  * more on (1.088 against 1.048).
