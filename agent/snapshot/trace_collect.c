@@ -221,6 +221,7 @@ static void step(void)
 	count_memory();
 	if (ppa_trace_is_short())
 		take_back();
+	ppa_trace_buffer_touch();
 	ppa_unlock(&trace.lock);
 }
 

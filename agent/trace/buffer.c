@@ -26,6 +26,8 @@ enum {
 	CLOSE_STEP_NS = 1000000,
 	STUCK_NS = 2000000000,
 	SHORT_SHARE = 4, /* less than one part in so many free: take back what is newer, too */
+	AHEAD_MIN = 32,	 /* chunks: 256 KiB */
+	AHEAD_MAX = 1024,
 };
 
 struct ppa_trace_chunk {
@@ -44,6 +46,7 @@ static struct {
 	struct ppa_trace_track *tracks;
 	uint32_t nchunks;
 	int narenas;
+	uint32_t ntouched, taken_before;	      /* chunks; the server's */
 	uint64_t scratch[PPA_TRACE_RECORD_WORDS_MAX]; /* the reader's */
 	/* any thread */
 	_Atomic bool is_open;	     /* may tracks be made? */
@@ -323,6 +326,35 @@ static int map_arena(uint64_t bytes)
 	return 0;
 }
 
+static uint32_t taken_chunks(void)
+{
+	uint32_t n = atomic_load_explicit(&buffer.bump, memory_order_relaxed);
+
+	return n < buffer.nchunks ? n : buffer.nchunks;
+}
+
+/* Whoever has it by now loses nothing. */
+static void touch(struct ppa_trace_chunk *c)
+{
+	enum { SECOND_PAGE = (4096 - HEADER_BYTES) / 8 };
+
+	_Static_assert(PPA_TRACE_CHUNK_BYTES == 2 * 4096, "a chunk has two pages");
+	atomic_fetch_or_explicit(&c->next_free, 0, memory_order_relaxed);
+	atomic_fetch_or_explicit(&c->words[SECOND_PAGE], 0, memory_order_relaxed);
+}
+
+void ppa_trace_buffer_touch(void)
+{
+	uint32_t taken = taken_chunks(), ahead = 2 * (taken - buffer.taken_before);
+
+	ahead = ahead < AHEAD_MIN ? AHEAD_MIN : ahead > AHEAD_MAX ? AHEAD_MAX : ahead;
+	buffer.taken_before = taken;
+	if (buffer.ntouched < taken)
+		buffer.ntouched = taken;
+	while (buffer.ntouched < taken + ahead && buffer.ntouched < buffer.nchunks)
+		touch(&buffer.chunks[buffer.ntouched++]);
+}
+
 int ppa_trace_buffer_open(uint64_t bytes)
 {
 	if (!buffer.chunks && map_arena(bytes))
@@ -332,6 +364,8 @@ int ppa_trace_buffer_open(uint64_t bytes)
 	atomic_store_explicit(&buffer.nfree, 0, memory_order_relaxed);
 	atomic_store_explicit(&buffer.next_track, 0, memory_order_relaxed);
 	atomic_store_explicit(&buffer.lost, 0, memory_order_relaxed);
+	buffer.ntouched = buffer.taken_before = 0;
+	ppa_trace_buffer_touch();
 	/* release: pairs with the look of whoever makes a track. */
 	atomic_store_explicit(&buffer.is_open, true, memory_order_release);
 	return 0;
@@ -342,13 +376,6 @@ static uint32_t used_tracks(void)
 	uint32_t n = atomic_load_explicit(&buffer.next_track, memory_order_relaxed);
 
 	return n < PPA_TRACE_TRACKS_MAX ? n : PPA_TRACE_TRACKS_MAX;
-}
-
-static uint32_t taken_chunks(void)
-{
-	uint32_t n = atomic_load_explicit(&buffer.bump, memory_order_relaxed);
-
-	return n < buffer.nchunks ? n : buffer.nchunks;
 }
 
 static bool has_makers(void)

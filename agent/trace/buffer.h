@@ -101,6 +101,11 @@ void ppa_trace_put(struct ppa_trace_track *t, struct ppa_trace_head head, const 
 /* Map the arena for a new recording. bytes: what all records together may take. 0 or -ENOMEM. Context: server. */
 int ppa_trace_buffer_open(uint64_t bytes) PPA_CTX_SERVER;
 
+/* Touch the pages of the chunks that come next, twice as many as were taken since the last time: who records would wait
+ * for the kernel to clear them, which takes longer than to write what fits (a record of 40 bytes: 42 ns in place of 18).
+ * Context: server. */
+void ppa_trace_buffer_touch(void) PPA_CTX_SERVER;
+
 /* Nobody is told to record any more: close all tracks, wait for writers, give the memory back. Context: server. */
 void ppa_trace_buffer_close(void) PPA_CTX_SERVER;
 

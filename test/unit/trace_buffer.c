@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/time.h>
 #include <time.h>
 #include <cmocka.h>
@@ -96,6 +97,38 @@ static void what_is_written_is_read(void **state)
 	}
 }
 
+static long faults(void)
+{
+	struct rusage u;
+
+	assert_int_equal(getrusage(RUSAGE_THREAD, &u), 0);
+	return u.ru_minflt;
+}
+
+/* The recorder looks in every so often; and again in the next recording, whose memory is the same. */
+static void who_records_need_not_wait_for_memory(void **state)
+{
+	enum { EACH = 2000, STEPS = 5, FEW = 8 }; /* 20 pages a step */
+	struct ppa_trace_track *t;
+
+	(void)state;
+	for (int round = 0; round < 2; round++) {
+		assert_int_equal(ppa_trace_buffer_open(ARENA), 0);
+		t = ppa_trace_track_mine();
+		put(t, 1, 1);
+		for (uint64_t step = 0, i = 2; step < STEPS; step++) {
+			long before = faults();
+
+			for (uint64_t end = i + EACH; i < end; i++)
+				put(t, i, i);
+			assert_in_range(faults() - before, 0, FEW);
+			ppa_trace_buffer_touch();
+		}
+		assert_int_equal(read_all().n, 1 + EACH * STEPS);
+		ppa_trace_buffer_close();
+	}
+}
+
 static void full_is_counted(void **state)
 {
 	enum { TRIED = 100000 };
@@ -145,8 +178,11 @@ static volatile uint64_t from_handler;
 
 static void handler(int sig)
 {
+	struct ppa_trace_track *t = ppa_trace_track_mine();
+
 	(void)sig;
-	put(ppa_trace_track_mine(), 1, ((uint64_t)1 << 40) + ++from_handler);
+	if (t) /* the recording has begun */
+		put(t, 1, ((uint64_t)1 << 40) + ++from_handler);
 }
 
 static void see_any(const struct ppa_trace_head *head, const uint64_t *words, void *arg)
@@ -351,6 +387,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_written_is_read),
 		cmocka_unit_test(full_is_counted),
+		cmocka_unit_test(who_records_need_not_wait_for_memory),
 		cmocka_unit_test(old_chunks_come_back),
 		cmocka_unit_test(handlers_may_record),
 		cmocka_unit_test(writers_survive_ends_and_reads),
