@@ -125,14 +125,6 @@ static char read_stat(const struct ppa_look_files *f, struct ppa_dump_thread *t)
 	return letter;
 }
 
-/* That much the kernel shows of a process that gave up its privileges, too, whose threads it else keeps to itself. */
-static bool sleeps_by_letter(const struct ppa_look_files *f, struct ppa_dump_thread *t)
-{
-	char letter = read_stat(f, t);
-
-	return letter != 'R' && letter != '?';
-}
-
 /* Does it sleep in its system call, as far as the kernel's function tells, and is not held in it by a debugger or a stop? */
 static bool is_plain_sleep(const struct ppa_look *look, const char *channel)
 {
@@ -239,7 +231,6 @@ enum ppa_look_kind ppa_dump_read_again(struct ppa_dump_reader *r, struct ppa_dum
 			read_state(&r->setup.files, t, &look);
 	} else {
 		ppa_dump_put_marker(r, t, look.kind == PPA_LOOK_UNREADABLE ? PPA_MARKER_NO_STACK : PPA_MARKER_RUNNING);
-		t->is_asleep = look.kind == PPA_LOOK_UNREADABLE && sleeps_by_letter(&r->setup.files, t);
 	}
 	return look.kind;
 }

@@ -185,36 +185,6 @@ func TestTraceShowsLives(t *testing.T) {
 	x.finish()
 }
 
-// Promise: of a process that gave up its privileges, of whose threads the kernel shows no system call and no stack, who
-// sleeps all the time is still not shown as running.
-func TestTraceOfAProcessThatGaveUpItsPrivileges(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("only root has privileges to give up")
-	}
-	x := start(t, nil, victim("dropped"))
-	x.awaitAddr() // the file that tells it is written with privileges
-	x.open()
-	x.awaitOutput("\n")
-	if strings.Contains(x.out.String(), "no privileges") {
-		t.Skip("setuid is not permitted here")
-	}
-	events, _, err := readTrace(x.get("/debug/pprof/trace?seconds=1").body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t0, named := events[0].Time(), map[string]*goLife{}
-	for _, g := range livesOf(events) {
-		named[g.label] = g
-	}
-	if g := named["sleeper"]; g == nil || g.lastTo == trace.GoRunning || g.lastAt.Sub(t0) > time.Millisecond {
-		t.Errorf("sleeper: %+v, the window begins at %v", g, t0)
-	}
-	if g := named["spinner"]; g == nil || g.samples == 0 || g.lastTo != trace.GoRunning {
-		t.Errorf("spinner: %+v", g)
-	}
-	x.finish()
-}
-
 func checkMetrics(t *testing.T, events []trace.Event, strict *strictTrace) {
 	t.Helper()
 	metrics := map[string][]uint64{}
