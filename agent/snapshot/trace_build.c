@@ -263,18 +263,19 @@ static void add_births(void)
 static uint64_t woke_at(const struct ppa_trace_entry *e, const struct ppa_dump_thread *before,
 			const struct ppa_dump_thread *after)
 {
-	uint64_t cpu_ns = 0, until = e->first_ns;
+	uint64_t start = build->input.start_ns, cpu_ns = 0, until = e->first_ns;
+	bool sleeps_again = after && after->is_asleep && after->is_parked && after->parked.since_ns > start;
 
 	if (until != UINT64_MAX) {
 		if (e->track && e->track->cpu_ns > before->cpu_ns && e->track->begin_ns >= until)
 			cpu_ns = e->track->cpu_ns - before->cpu_ns;
-	} else if (after && after->is_asleep) {
+	} else if (after && after->is_asleep && !sleeps_again) {
 		return 0;
 	} else {
-		until = build->input.stop_ns;
+		until = sleeps_again ? after->parked.since_ns : build->input.stop_ns;
 		cpu_ns = after && after->cpu_ns > before->cpu_ns ? after->cpu_ns - before->cpu_ns : 0;
 	}
-	return cpu_ns < until - build->input.start_ns ? until - cpu_ns : build->input.start_ns + 1;
+	return cpu_ns < until - start ? until - cpu_ns : start + 1;
 }
 
 static void put_wait(struct ppa_trace_entry *e, const struct ppa_dump *d, const struct ppa_dump_thread *t,
