@@ -9,7 +9,7 @@
 #include "agent/thread/parked.h"
 #include "agent/thread/tasks.h"
 
-enum { TRIES = 4, LINE_BYTES = 256, PATH_BYTES = 64 };
+enum { TRIES = 4, LINE_BYTES = 256, STAT_BYTES = 512, PATH_BYTES = 64 };
 
 /* This library's own text, from the linker. */
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
@@ -44,6 +44,34 @@ long ppa_look_file(const struct ppa_look_files *f, pid_t tid, const char *name, 
 	ppa_sys_close(fd);
 	buf[n > 0 ? n : 0] = '\0';
 	return n;
+}
+
+char ppa_look_letter(const struct ppa_look_files *f, pid_t tid, char *name, size_t cap)
+{
+	char stat[STAT_BYTES];
+	const char *open, *close;
+	size_t len;
+
+	if (ppa_look_file(f, tid, "stat", stat, sizeof(stat)) <= 0)
+		return '?';
+	open = strchr(stat, '(');
+	close = strrchr(stat, ')'); /* a name may hold both */
+	if (!open || !close || close < open || close[1] != ' ')
+		return '?';
+	if (name) {
+		len = (size_t)(close - open - 1) < cap - 1 ? (size_t)(close - open - 1) : cap - 1;
+		memset(name, 0, cap);
+		memcpy(name, open + 1, len);
+	}
+	return close[2];
+}
+
+void ppa_look_channel(const struct ppa_look_files *f, pid_t tid, char out[static PPA_LOOK_CHANNEL_MAX])
+{
+	long n = ppa_look_file(f, tid, "wchan", out, PPA_LOOK_CHANNEL_MAX);
+
+	if (n <= 0 || out[0] == '0')
+		out[0] = '\0';
 }
 
 int ppa_look_open(struct ppa_look_files *f)
@@ -126,20 +154,57 @@ static void walk(const struct ppa_look_files *f, const struct ppa_look *look, co
 	ppa_unwind_asleep(&s, buf);
 }
 
+/* What a thread told may have been left standing by a jump out of the wait. At least it must hang where such waits do. */
+static bool is_believed(const struct ppa_look_files *f, pid_t tid, const struct ppa_thread *t)
+{
+	char channel[PPA_LOOK_CHANNEL_MAX];
+	struct ppa_parked_copy parked;
+
+	if (!t || !ppa_parked_read(t, &parked))
+		return false;
+	ppa_look_channel(f, tid, channel);
+	switch (parked.kind) {
+	case PPA_PARKED_IO:
+	case PPA_PARKED_SLEEP:
+	case PPA_PARKED_CHILD:
+		return !strstr(channel, "futex");
+	default:
+		return !*channel || strstr(channel, "futex");
+	}
+}
+
+static void look_unaided(const struct ppa_look_files *f, pid_t tid, const struct ppa_thread *t, struct ppa_look *out,
+			 struct ppa_unwind_buf *buf)
+{
+	char letter = ppa_look_letter(f, tid, NULL, 0);
+
+	out->kind = letter == 'R' ? PPA_LOOK_RUNNING : PPA_LOOK_UNREADABLE;
+	out->is_asleep = letter != 'R' && letter != '?';
+	if (letter != 'S' || !is_believed(f, tid, t))
+		return;
+	walk(f, out, t, buf);
+	if (buf->anchored)
+		out->kind = PPA_LOOK_ASLEEP;
+}
+
 static void look_once(const struct ppa_look_files *f, pid_t tid, const struct ppa_thread *t, struct ppa_look *out,
 		      struct ppa_unwind_buf *buf)
 {
 	char line[LINE_BYTES];
 	long n = ppa_look_file(f, tid, "syscall", line, sizeof(line));
 
+	out->syscall_nr = -1;
+	out->pc = out->sp = 0;
+	out->is_asleep = false;
 	/* Some kernels have no such file for anyone. */
 	if (n == -ESRCH || (n == -ENOENT && !ppa_look_clock(tid))) {
 		out->kind = PPA_LOOK_GONE;
 	} else if (n <= 0) {
-		out->kind = PPA_LOOK_UNREADABLE;
+		look_unaided(f, tid, t, out, buf);
 	} else {
 		parse(line, out);
-		if (out->kind == PPA_LOOK_ASLEEP)
+		out->is_asleep = out->kind == PPA_LOOK_ASLEEP;
+		if (out->is_asleep)
 			walk(f, out, t, buf);
 	}
 }

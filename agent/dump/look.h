@@ -4,7 +4,10 @@
  * on which stack? From /proc/self/task/TID/syscall and bounded reads of its stack.
  *
  * Whether a thread slept all the time is told by its CPU clock, which counts nanoseconds and stands still exactly then:
- * what was read between two equal readings belongs together. */
+ * what was read between two equal readings belongs together.
+ *
+ * Of a process that gave up its privileges (a daemon's setuid) the kernel keeps that file to root. What is left is its
+ * letter for each thread, and what threads told themselves before they went to sleep inside a wrapper of ours. */
 #ifndef PPA_DUMP_LOOK_H
 #define PPA_DUMP_LOOK_H
 
@@ -21,15 +24,15 @@ enum ppa_look_kind {
 	PPA_LOOK_GONE,	     /* it has ended */
 	PPA_LOOK_RUNNING,    /* or is about to */
 	PPA_LOOK_ASLEEP,     /* everything is known */
-	PPA_LOOK_UNREADABLE, /* the kernel does not say */
+	PPA_LOOK_UNREADABLE, /* nobody says where it stands */
 };
 
 struct ppa_look {
 	enum ppa_look_kind kind;
-	uint64_t cpu_ns; /* of its CPU clock at this look */
-	/* of a sleeper */
-	long syscall_nr; /* -1: none, it waits for a page or is stopped */
-	uintptr_t pc, sp;
+	uint64_t cpu_ns;  /* of its CPU clock at this look */
+	bool is_asleep;	  /* ASLEEP, and UNREADABLE where the kernel's letter says so */
+	long syscall_nr;  /* of a sleeper; -1: none, it waits for a page or is stopped, or not known */
+	uintptr_t pc, sp; /* of an ASLEEP one; 0: not known */
 };
 
 /* The CPU clock of a thread; 0: it has ended. Context: server. */
@@ -54,6 +57,14 @@ void ppa_look(const struct ppa_look_files *f, pid_t tid, const struct ppa_thread
 
 /* Read /proc/self/task/TID/name into buf, terminated; its length, or -errno. Context: server. */
 long ppa_look_file(const struct ppa_look_files *f, pid_t tid, const char *name, char *buf, size_t cap) PPA_CTX_SERVER;
+
+/* The kernel's letter for what a thread does, '?' if it does not say, and the thread's name, which is left as it is then.
+ * name: of cap bytes, or NULL. Context: server. */
+char ppa_look_letter(const struct ppa_look_files *f, pid_t tid, char *name, size_t cap) PPA_CTX_SERVER;
+
+/* The kernel's function that a thread sleeps in, empty where it does not say. Context: server. */
+enum { PPA_LOOK_CHANNEL_MAX = 128 };
+void ppa_look_channel(const struct ppa_look_files *f, pid_t tid, char out[static PPA_LOOK_CHANNEL_MAX]) PPA_CTX_SERVER;
 
 /* ---- inline part ---- */
 

@@ -101,28 +101,11 @@ static void read_name(const struct ppa_look_files *f, struct ppa_dump_thread *t)
 /* What was left standing by a jump out of a wait is not believed: the walk knows. */
 static void note_look(const struct ppa_dump_reader *r, struct ppa_dump_thread *t, const struct ppa_look *look)
 {
-	t->is_asleep = look->kind == PPA_LOOK_ASLEEP;
-	t->is_parked = t->is_asleep && r->walk.anchored && ppa_parked_read(t->slot, &t->parked);
+	t->is_asleep = look->is_asleep;
+	t->is_parked = look->kind == PPA_LOOK_ASLEEP && r->walk.anchored && ppa_parked_read(t->slot, &t->parked);
 	t->syscall_nr = t->is_asleep ? look->syscall_nr : -1;
 	t->seen_ns = ppa_sys_clock_ns(CLOCK_MONOTONIC);
 	t->cpu_ns = look->cpu_ns;
-}
-
-/* The name, and the kernel's letter for what the thread does; '?' if it does not say. */
-static char read_stat(const struct ppa_look_files *f, struct ppa_dump_thread *t)
-{
-	char stat[FILE_BYTES], letter = '?';
-	const char *open, *close;
-
-	if (ppa_look_file(f, t->tid, "stat", stat, sizeof(stat)) > 0) {
-		open = strchr(stat, '(');
-		close = strrchr(stat, ')'); /* a name may hold both */
-		if (open && close && close > open)
-			set_name(t, open + 1, (size_t)(close - open - 1));
-		if (close && close[1] == ' ')
-			letter = close[2];
-	}
-	return letter;
 }
 
 /* Does it sleep in its system call, as far as the kernel's function tells, and is not held in it by a debugger or a stop? */
@@ -135,16 +118,14 @@ static bool is_plain_sleep(const struct ppa_look *look, const char *channel)
 /* The name, and what it is that the thread does. stat costs the kernel three times what the name alone does. */
 static void read_state(const struct ppa_look_files *f, struct ppa_dump_thread *t, const struct ppa_look *look)
 {
-	char channel[FILE_BYTES] = "", letter = 'S';
+	char channel[PPA_LOOK_CHANNEL_MAX] = "", letter = 'S';
 
-	if (look->kind == PPA_LOOK_ASLEEP)
-		ppa_look_file(f, t->tid, "wchan", channel, sizeof(channel));
-	if (channel[0] == '0')
-		channel[0] = '\0';
+	if (look->is_asleep)
+		ppa_look_channel(f, t->tid, channel);
 	if (look->kind == PPA_LOOK_ASLEEP && is_plain_sleep(look, channel))
 		read_name(f, t);
 	else
-		letter = read_stat(f, t);
+		letter = ppa_look_letter(f, t->tid, t->name, sizeof(t->name));
 	ppa_state_describe(look, letter, t->is_parked ? &t->parked : NULL, channel, t->state, sizeof(t->state));
 }
 
@@ -209,7 +190,7 @@ void ppa_dump_read(struct ppa_dump_reader *r, pid_t tid, size_t place, struct pp
 	t->tags = slot ? atomic_load_explicit(&slot->tags, memory_order_relaxed) : 0;
 	if (look.kind == PPA_LOOK_ASLEEP)
 		ppa_dump_put_walk(r, t, &r->walk);
-	else
+	else if (!look.is_asleep)
 		ask_runner(r, t); /* also one that the kernel says nothing of */
 	note_look(r, t, &look);
 	note_sleep(t);

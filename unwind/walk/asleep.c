@@ -9,7 +9,8 @@
  * if that call, where it says its target, goes to this very function, and if the next step leads to another one. What
  * an old frame left on the stack rarely passes that, as its call went elsewhere.
  *
- * A thread that went to sleep inside a wrapper of ours has told its registers: from that frame on nothing is guessed. */
+ * A thread that went to sleep inside a wrapper of ours has told its registers: from that frame on nothing is guessed, and
+ * where the kernel tells nothing at all, the walk begins there. */
 #include "unwind/walk/prologue_x86_64.h"
 #include "unwind/walk/starts.h"
 #include "unwind/walk/walk.h"
@@ -168,9 +169,25 @@ PPA_CTX_SIGNAL static bool jump_to_anchor(struct ppa_walk *w)
 	return ppa_walk_arrive(w, ret, s->anchor_sp, false) == PPA_WALK_ON;
 }
 
+/* Count the frame in that the walk has come to. */
+PPA_CTX_SIGNAL static void put_frame(struct ppa_walk *w, struct ppa_unwind_buf *buf)
+{
+	if (w->regs.r[PPA_REG_SP] == w->sleeper->anchor_sp && is_anchor(w->sleeper, w->regs.r[PPA_REG_PC] - 1)) {
+		load_anchor(w);
+		buf->anchored = true;
+	}
+	buf->pcs[buf->npcs++] = w->regs.r[PPA_REG_PC] - !w->exact;
+}
+
 enum ppa_unwind_end ppa_asleep_walk(struct ppa_walk *w, struct ppa_unwind_buf *buf)
 {
 	buf->anchored = false;
+	if (!w->sleeper->pc) { /* the anchor is all there is */
+		buf->npcs = 0;
+		if (!jump_to_anchor(w))
+			return PPA_UNWIND_BAD_MEMORY;
+		put_frame(w, buf);
+	}
 	while (buf->npcs < PPA_UNWIND_MAX_FRAMES) {
 		int end = ppa_walk_step(w, &buf->may_go);
 
@@ -178,12 +195,7 @@ enum ppa_unwind_end ppa_asleep_walk(struct ppa_walk *w, struct ppa_unwind_buf *b
 			return PPA_UNWIND_COMPLETE;
 		if (end != PPA_WALK_ON && !recover(w, &buf->may_go) && !jump_to_anchor(w))
 			return (enum ppa_unwind_end)end;
-		if (w->regs.r[PPA_REG_SP] == w->sleeper->anchor_sp &&
-		    is_anchor(w->sleeper, w->regs.r[PPA_REG_PC] - 1)) {
-			load_anchor(w);
-			buf->anchored = true;
-		}
-		buf->pcs[buf->npcs++] = w->regs.r[PPA_REG_PC] - !w->exact;
+		put_frame(w, buf);
 	}
 	return PPA_UNWIND_FULL;
 }
