@@ -4,6 +4,8 @@
 # Promise: a program that includes agent/api/pprof_agent.h compiles without a warning, links without a library, and runs
 # with and without the agent: C and C++, gcc and clang, position-independent or not, by every linker, optimised or not,
 # statically, for musl, and against a glibc whose dlsym is in a library that the program is not linked with.
+#
+# Beside others: it compiles and compares, and measures no time.
 . test/lib.sh
 need gcc g++ clang
 

@@ -4,6 +4,8 @@
 # Promise: when the file of a loaded library has become garbage on disk (each kind below), the target runs as without
 # us, the profile comes, and at most one line is written about it. Files are read, never mapped, so that a truncated
 # one cannot be SIGBUS.
+#
+# Beside others: it measures no time.
 . test/lib.sh
 need gcc go
 

@@ -4,6 +4,8 @@
 # Promise: the one library works on a glibc of 2020 (2.31, Debian 11), where threads, dlsym and timers live in libraries
 # of their own and dlsym gives the oldest version of a symbol: python3.9 is profiled with names and whole stacks, it
 # forks, spawns and execs as without us, and our own victims, linked against that libc, notice nothing.
+#
+# Beside others: it compiles and compares, and measures no time.
 . test/lib.sh
 need go gcc
 scripts/bootstrap debian11 >"$TMP/log" 2>&1 || skip "no Debian 11 packages: $(tail -n 1 "$TMP/log")"

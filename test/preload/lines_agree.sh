@@ -9,6 +9,8 @@
 # Known of addr2line (binutils 2.40), and not counted: it gives the innermost inlined function the symbol table's name if that has
 # no linker name of its own; it takes the wrong file for some functions of DWARF 5; and of clang's DWARF 5 it drops the innermost function, so only
 # files and lines are compared there.
+#
+# Beside others: it compiles and compares, and measures no time.
 . test/lib.sh
 need addr2line
 TOOL=${OUT:-build}/preload/lines_of

@@ -4,6 +4,8 @@
 # Promise: functions, inlined calls, files and lines of a program are the same before and after dwz moved what two programs share
 # into a file of its own (.gnu_debugaltlink, as Debian's -dbgsym packages have it): of every address. Without that file lines
 # are the same, and names and directories that were in it are missing (a short one may take a linker name's place), but none is wrong.
+#
+# Beside others: it compiles and compares, and measures no time.
 . test/lib.sh
 need dwz g++ objdump readelf
 TOOL=${OUT:-build}/preload/lines_of

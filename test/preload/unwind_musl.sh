@@ -4,6 +4,8 @@
 # Promise: at 99.9 % of all instructions inside a libc without unwind tables (Debian's musl) a stack is whole and right,
 # frame by frame, for programs with and without frame pointers, and with and without an index of their own tables. (It
 # was all of 400,000 with musl 1.2.3.)
+#
+# Beside others: it compiles and compares, and measures no time.
 . test/lib.sh
 need musl-gcc
 mkdir "$TMP/kernel"

@@ -4,6 +4,8 @@
 # Promise: at every instruction of ordinary programs the walker reaches the thread's start and agrees with libunwind
 # (see unwind_singlestep.c). The agent itself is not loaded: the walker is linked into the program that steps itself.
 # The instruction count depends on the C library, so only a lower bound is asserted; the rest must be all of them.
+#
+# Beside others: it measures no time.
 set -u
 program=$OUT/preload/unwind_singlestep
 [ -x "$program" ] || { echo "$program was not built"; exit 1; }
