@@ -92,13 +92,15 @@ func TestAWindowIsItsOwn(t *testing.T) {
 	long := x.profileOn("seconds=4&hz=500")
 	time.Sleep(200 * time.Millisecond) // the first timer is there; on a loaded machine the others take a moment
 	x.open()
-	waitFor(t, 10*time.Second, "burning", func() bool { return strings.Contains(x.out.String(), "named") }, nil)
+	waitFor(t, 10*time.Second, "burning", func() bool { return strings.Contains(x.out.String(), "named ") }, nil)
 	time.Sleep(300 * time.Millisecond)
 	short := x.profile("seconds=1&hz=1000")
 	if d := cpu(short, nil); d > 10*time.Millisecond {
 		t.Errorf("%v of CPU from before the window:%s", d, top(short, 5, nil))
 	}
-	within(t, "the long one", cpuOf(long.wait(), "named_work"), 60*time.Millisecond, 0.3, 20*time.Millisecond)
+	var burnt time.Duration // twice 30 ms, or more where the host stood still
+	fmt.Sscanf(x.out.String(), "named %d", &burnt)
+	within(t, "the long one", cpuOf(long.wait(), "named_work"), burnt, 0.3, 20*time.Millisecond)
 }
 
 func TestAClientThatGoesAwayFreesItsPlace(t *testing.T) {

@@ -220,7 +220,7 @@ func profileOfMany(t *testing.T, threads, each, seconds int) (*profile.Profile, 
 	x := start(t, nil, victim("named"), fmt.Sprint(threads), "numbered", fmt.Sprint(each))
 	f := x.profileOn(fmt.Sprintf("seconds=%d&hz=100", seconds))
 	x.open()
-	waitFor(t, time.Minute, "the end of burning", func() bool { return strings.Contains(x.out.String(), "named\n") }, nil)
+	waitFor(t, time.Minute, "the end of burning", func() bool { return strings.Contains(x.out.String(), "named ") }, nil)
 	p, whole := f.sawAll()
 	x.finish()
 	return p, whole

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Threads with names, each burning MILLISECONDS (30) after the gate: named COUNT numbered ("worker-0", "worker-1" ...: one name
- * when digits are collapsed) or named COUNT lettered ("t-aa", "t-ab" ...: all different), then MILLISECONDS. Gate, burn, gate, end. */
+ * when digits are collapsed) or named COUNT lettered ("t-aa", "t-ab" ...: all different), then MILLISECONDS. Gate, burn, "named NANOSECONDS" that all burnt,
+ * gate, end. */
 #include <pthread.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -11,10 +12,14 @@
 static pthread_barrier_t start, done;
 static int is_lettered;
 static uint64_t each_ns;
+static _Atomic uint64_t burnt_ns;
 
 VICTIM_NOINLINE static void named_work(void)
 {
+	uint64_t begin = victim_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+
 	victim_burn_ns(each_ns);
+	burnt_ns += victim_clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin;
 	VICTIM_NO_TAIL_CALL();
 }
 
@@ -50,7 +55,7 @@ int main(int argc, char **argv)
 	victim_gate();
 	pthread_barrier_wait(&start);
 	pthread_barrier_wait(&done);
-	puts("named");
+	printf("named %llu\n", (unsigned long long)burnt_ns);
 	fflush(stdout);
 	victim_gate();
 	return 0;
