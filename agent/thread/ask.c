@@ -2,7 +2,12 @@
  *
  * A question is a word: generation << 2 | state. The handler may write where it changed the word from ASKED to
  * ANSWERING; the server takes back what is still ASKED, and leaves a question alone for ever whose handler is not done.
- * The memory is mapped once and stays mapped, so that a late handler finds it. */
+ * The memory is mapped once and stays mapped, so that a late handler finds it.
+ *
+ * Where more threads run than there are processors an answer takes two turns, not one: the tick that finds the thread's
+ * clock run out ends its turn as well, and the kernel looks at that first, so the signal comes when the thread is back.
+ * A signal sent straight to it would come with the first, but wake it if it went to sleep meanwhile. (Nine spinners, two
+ * processors, kernel 6.18 with ticks of 4 ms: the last one answers after 32 to 48 ms; a signal takes 12 to 20.) */
 #include "agent/thread/ask.h"
 
 #include <errno.h>

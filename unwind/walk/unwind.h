@@ -84,9 +84,9 @@ struct ppa_text_lines {
 /* A thread that sleeps in a system call, as the kernel shows it to others: without its other registers. The anchor, if
  * there is one, is a frame further up that told them: inside [text_lo, text_hi) with this stack pointer. */
 struct ppa_sleeper {
-	uintptr_t pc,
-		sp;   /* 0, 0: the kernel does not tell; the walk begins at the anchor, or is empty and not complete */
-	pid_t reader; /* a thread of this process that lives during the walk; 0: the caller */
+	/* 0, 0: the kernel does not tell; the walk begins at the anchor, or is empty and not complete. */
+	uintptr_t pc, sp;
+	pid_t reader;		      /* a thread of this process that lives during the walk; 0: the caller */
 	struct ppa_text_lines *lines; /* zeroed before the first of some walks that follow each other; or NULL */
 	int mem_fd;	     /* /proc/self/mem where process_vm_readv is forbidden (ppa_sys_reads_safely), else -1 */
 	uintptr_t anchor_sp; /* 0: no anchor */
