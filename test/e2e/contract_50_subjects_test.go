@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -87,7 +88,13 @@ func startCxx(t *testing.T) subject {
 	if err != nil {
 		t.Fatal(err)
 	}
-	os.WriteFile(path, b, 0o755)
+	// A child that another target forks meanwhile must not have it open for writing: it could not be executed then.
+	syscall.ForkLock.RLock()
+	err = os.WriteFile(path, b, 0o755)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		t.Fatal(err)
+	}
 	x := start(t, []string{"PPROF_HEAP_RATE=16384", "PPROF_BLOCK_RATE=1000"}, path)
 	x.awaitOutput("ready")
 	return subject{target: x, isCxx: true}
