@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -84,17 +83,7 @@ func startGo(t *testing.T) subject {
 // startCxx starts a copy whose name nobody else has, so that it can be taken away.
 func startCxx(t *testing.T) subject {
 	path := filepath.Join(t.TempDir(), "contract-"+strconv.Itoa(os.Getpid()))
-	b, err := os.ReadFile(victim("contract"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	// A child that another target forks meanwhile must not have it open for writing: it could not be executed then.
-	syscall.ForkLock.RLock()
-	err = os.WriteFile(path, b, 0o755)
-	syscall.ForkLock.RUnlock()
-	if err != nil {
-		t.Fatal(err)
-	}
+	copyFile(t, victim("contract"), path)
 	x := start(t, []string{"PPROF_HEAP_RATE=16384", "PPROF_BLOCK_RATE=1000"}, path)
 	x.awaitOutput("ready")
 	return subject{target: x, isCxx: true}

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -15,7 +16,10 @@ func copyFile(t *testing.T, from, to string) {
 	t.Helper()
 	b, err := os.ReadFile(from)
 	if err == nil {
+		// A child forked meanwhile must not have a program open for writing: it could not be executed then.
+		syscall.ForkLock.RLock()
 		err = os.WriteFile(to+".new", b, 0o755)
+		syscall.ForkLock.RUnlock()
 	}
 	if err == nil {
 		err = os.Rename(to+".new", to)
