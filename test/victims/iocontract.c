@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
@@ -17,16 +18,21 @@
 
 #include "victim.h"
 
-enum { SOON_MS = 5, ERRNO_BEFORE = 4321 };
+enum { SOON_MS = 5, AGAIN_MS = 100, ERRNO_BEFORE = 4321 };
 
-#define SAY(call)                                                                                                      \
+#define SAY_BEFORE(afterwards, name, call)                                                                             \
 	do {                                                                                                           \
 		long r_;                                                                                               \
+		int errno_;                                                                                            \
 		errno = ERRNO_BEFORE;                                                                                  \
 		r_ = (long)(call);                                                                                     \
-		printf("%s = %ld errno %d\n", #call, r_, errno);                                                       \
+		errno_ = errno;                                                                                        \
+		afterwards;                                                                                            \
+		printf("%s = %ld errno %d\n", name, r_, errno_);                                                       \
 		fflush(stdout);                                                                                        \
 	} while (0)
+
+#define SAY(call) SAY_BEFORE((void)0, #call, call)
 
 static int tube[2], pair[2];
 
@@ -35,12 +41,19 @@ static void on_alarm(int sig)
 	(void)sig;
 }
 
-static void alarm_soon(void)
+/* Again and again: the first may come before the call that it is to interrupt. */
+static void alarms(bool on)
 {
-	struct itimerval v = {{0, 0}, {0, SOON_MS * 1000}};
+	struct itimerval v = {{0, on ? AGAIN_MS * 1000 : 0}, {0, on ? SOON_MS * 1000 : 0}};
 
 	setitimer(ITIMER_REAL, &v, NULL);
 }
+
+#define SAY_INTERRUPTED(call)                                                                                          \
+	do {                                                                                                           \
+		alarms(true);                                                                                          \
+		SAY_BEFORE(alarms(false), #call, call);                                                                \
+	} while (0)
 
 static void readiness(void)
 {
@@ -58,12 +71,9 @@ static void readiness(void)
 	SAY(epoll_wait(e, &event, 1, SOON_MS));
 	SAY(epoll_pwait(e, &event, 1, SOON_MS, NULL));
 	SAY(epoll_wait(-1, &event, 1, SOON_MS));
-	alarm_soon();
-	SAY(poll(&p, 1, -1));
-	alarm_soon();
-	SAY(select(0, NULL, NULL, NULL, NULL));
-	alarm_soon();
-	SAY(epoll_wait(e, &event, 1, -1));
+	SAY_INTERRUPTED(poll(&p, 1, -1));
+	SAY_INTERRUPTED(select(0, NULL, NULL, NULL, NULL));
+	SAY_INTERRUPTED(epoll_wait(e, &event, 1, -1));
 	SAY(write(tube[1], "xy", 2));
 	SAY(poll(&p, 1, -1));
 	close(e);
@@ -78,14 +88,12 @@ static void data(void)
 	SAY(read(tube[0], b, 1));
 	SAY(read(tube[0], b, 8));
 	SAY(read(-1, b, 1));
-	alarm_soon();
-	SAY(read(tube[0], b, 8));
+	SAY_INTERRUPTED(read(tube[0], b, 8));
 	SAY(send(pair[1], "abcdef", 6, 0));
 	SAY(recv(pair[0], b, 1, 0));
 	SAY(recvfrom(pair[0], b, 1, 0, NULL, NULL));
 	SAY(recvmsg(pair[0], &m, 0));
-	alarm_soon();
-	SAY(recv(pair[1], b, 1, 0));
+	SAY_INTERRUPTED(recv(pair[1], b, 1, 0));
 	SAY(recv(pair[1], b, 1, MSG_DONTWAIT));
 }
 
@@ -99,8 +107,7 @@ static void connections(void)
 	listen(l, 1);
 	SAY(connect(c, (struct sockaddr *)&a, sizeof(a)));
 	SAY(accept(l, NULL, NULL) > 0);
-	alarm_soon();
-	SAY(accept4(l, NULL, NULL, SOCK_CLOEXEC));
+	SAY_INTERRUPTED(accept4(l, NULL, NULL, SOCK_CLOEXEC));
 	close(l);
 	SAY(connect(socket(AF_UNIX, SOCK_STREAM, 0), (struct sockaddr *)&a, sizeof(a)));
 	SAY(accept(-1, NULL, NULL));
@@ -112,16 +119,13 @@ static void sleeps(void)
 
 	SAY(nanosleep(&soon, NULL));
 	SAY(nanosleep(&bad, NULL));
-	alarm_soon();
-	SAY(nanosleep(&late, &left));
+	SAY_INTERRUPTED(nanosleep(&late, &left));
 	SAY(left.tv_sec == 1 && left.tv_nsec > 0);
 	SAY(clock_nanosleep(CLOCK_MONOTONIC, 0, &soon, NULL));
 	SAY(clock_nanosleep(77, 0, &soon, NULL));
-	alarm_soon();
-	SAY(clock_nanosleep(CLOCK_MONOTONIC, 0, &late, NULL));
+	SAY_INTERRUPTED(clock_nanosleep(CLOCK_MONOTONIC, 0, &late, NULL));
 	SAY(sleep(0));
-	alarm_soon();
-	SAY(sleep(3) > 0);
+	SAY_INTERRUPTED(sleep(3) > 0);
 	SAY(usleep(3000));
 }
 

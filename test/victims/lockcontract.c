@@ -379,6 +379,7 @@ static void post(void *unused)
 
 static void interrupt_me(void *thread)
 {
+	victim_until_in(getpid(), SYS_futex);
 	pthread_kill(*(pthread_t *)thread, SIGUSR1);
 }
 
@@ -493,12 +494,29 @@ static void *later(void *ms)
 	return (void *)0x1234;
 }
 
+static int tubes[2][2];
+
+/* Not before it is told, however late that is; and a little later. */
+static void *later_than_told(void *tube)
+{
+	char c;
+
+	victim_check(read(*(int *)tube, &c, 1) == 1, "pipe");
+	return later((void *)(uintptr_t)LATE_MS);
+}
+
+static void tell_later(int *tube)
+{
+	victim_check(write(tube[1], "", 1) == 1, "pipe");
+}
+
 static void joins(void)
 {
 	pthread_attr_t detached;
 	pthread_t t;
 	void *r = NULL;
 
+	victim_check(!pipe(tubes[0]) && !pipe(tubes[1]), "pipe");
 	SAY("join myself", pthread_join(pthread_self(), NULL));
 	pthread_create(&t, NULL, later, (void *)(uintptr_t)LATE_MS);
 	SAY("join later", pthread_join(t, &r));
@@ -508,21 +526,25 @@ static void joins(void)
 	SAY("join ended", pthread_join(t, NULL));
 	pthread_attr_init(&detached);
 	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-	pthread_create(&t, &detached, later, (void *)(uintptr_t)200);
+	pthread_create(&t, &detached, later_than_told, tubes[0]);
 	SAY("join detached", pthread_join(t, NULL));
+	tell_later(tubes[0]);
 #ifdef __GLIBC__
 	struct timespec soon = from_now(CLOCK_REALTIME, SHORT_MS), bad = {0, -1};
 
-	pthread_create(&t, NULL, later, (void *)(uintptr_t)60);
+	pthread_create(&t, NULL, later_than_told, tubes[1]);
 	SAY("tryjoin", pthread_tryjoin_np(t, NULL));
 	SAY("timedjoin in vain", pthread_timedjoin_np(t, &r, &soon));
-	SAY("timedjoin bad time", pthread_timedjoin_np(t, &r, &bad));
 	soon = from_now(CLOCK_MONOTONIC, SHORT_MS);
 	SAY("clockjoin in vain", pthread_clockjoin_np(t, &r, CLOCK_MONOTONIC, &soon));
-	SAY("clockjoin bad clock", pthread_clockjoin_np(t, &r, CLOCK_PROCESS_CPUTIME_ID, &soon));
+	tell_later(tubes[1]);
 	soon = from_now(CLOCK_REALTIME, 5000);
 	SAY("timedjoin", pthread_timedjoin_np(t, &r, &soon));
 	SAY("timedjoin's result", (int)(uintptr_t)r);
+	/* glibc asks again and again, until the thread has ended. */
+	pthread_create(&t, NULL, later, (void *)(uintptr_t)LATE_MS);
+	SAY("timedjoin bad time", pthread_timedjoin_np(t, &r, &bad));
+	SAY("clockjoin bad clock", pthread_clockjoin_np(t, &r, CLOCK_PROCESS_CPUTIME_ID, &soon));
 #endif
 }
 

@@ -47,20 +47,8 @@ COUNTED(never_waits)
 /* Until the main thread sleeps in the kernel for a lock or a condition. */
 static void until_main_sleeps(void *unused)
 {
-	char path[64], text[32] = "", futex[16];
-
 	(void)unused;
-	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", (int)getpid());
-	snprintf(futex, sizeof(futex), "%d ", SYS_futex);
-	for (int i = 0; i < 10000 && strncmp(text, futex, strlen(futex)); i++) {
-		FILE *f = fopen(path, "r");
-
-		if (!f || !fgets(text, sizeof(text), f))
-			text[0] = 0;
-		if (f)
-			fclose(f);
-		victim_sleep_ms(1);
-	}
+	victim_until_in(getpid(), SYS_futex);
 }
 
 static void lock_of_the_dying(void)

@@ -197,6 +197,7 @@ struct told {
 
 const wait *current;
 bool is_pending;
+std::atomic<pid_t> waiter;
 
 void measure_again(void *)
 {
@@ -218,6 +219,7 @@ void *cancelled(void *)
 		pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &old);
 	}
 	pthread_cleanup_push(measure_again, nullptr);
+	waiter = (pid_t)syscall(SYS_gettid);
 	current->fn();
 	printf(" returned");
 	pthread_testcancel();
@@ -236,12 +238,17 @@ void cancel_each(bool pending)
 			continue;
 		make();
 		current = &w;
+		waiter = 0;
 		printf("%s %s:", pending ? "pending" : "arriving", w.name);
 		fflush(stdout);
 		pthread_create(&t, nullptr, cancelled, nullptr);
 		victim_sleep_ms(ARRIVE_MS);
-		if (!pending)
+		if (!pending) {
+			while (!waiter)
+				victim_sleep_ms(1);
+			victim_until_in(waiter, SYS_futex);
 			pthread_cancel(t);
+		}
 		victim_sleep_ms(2);
 		let_go();
 		if (w.name[0] == 'b')
@@ -279,6 +286,7 @@ void interrupt_after(void (*handler)(int))
 		&t, nullptr,
 		[](void *) -> void * {
 			victim_sleep_ms(ARRIVE_MS);
+			victim_until_in(getpid(), SYS_futex);
 			pthread_kill(target, SIGUSR1);
 			return nullptr;
 		},

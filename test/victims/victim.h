@@ -10,6 +10,8 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -69,6 +71,25 @@ static inline void victim_sleep_ms(unsigned ms)
 
 	while (nanosleep(&t, &t) != 0 && errno == EINTR)
 		;
+}
+
+/* Until that thread of this process is in that system call, for at most 10 s. A test that acts on a waiter after a fixed
+ * time instead may come before it, where the host takes the processor away. */
+static inline void victim_until_in(pid_t tid, long call)
+{
+	char path[64], text[32] = "", number[16];
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", (int)tid);
+	snprintf(number, sizeof(number), "%ld ", call);
+	for (int i = 0; i < 10000 && strncmp(text, number, strlen(number)); i++) {
+		FILE *f = fopen(path, "r");
+
+		if (!f || !fgets(text, sizeof(text), f))
+			text[0] = 0;
+		if (f)
+			fclose(f);
+		victim_sleep_ms(1);
+	}
 }
 
 static inline void victim_check(int ok, const char *what)
