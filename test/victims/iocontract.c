@@ -6,19 +6,17 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
 #include "victim.h"
 
-enum { SOON_MS = 5, AGAIN_MS = 100, ERRNO_BEFORE = 4321 };
+enum { SOON_MS = 5, ERRNO_BEFORE = 4321 };
 
 #define SAY_BEFORE(afterwards, name, call)                                                                             \
 	do {                                                                                                           \
@@ -41,18 +39,29 @@ static void on_alarm(int sig)
 	(void)sig;
 }
 
-/* Again and again: the first may come before the call that it is to interrupt. */
-static void alarms(bool on)
-{
-	struct itimerval v = {{0, on ? AGAIN_MS * 1000 : 0}, {0, on ? SOON_MS * 1000 : 0}};
+static pthread_t self;
 
-	setitimer(ITIMER_REAL, &v, NULL);
+/* Once, and not before the call waits: a hook that went on after it would stay there for ever. */
+static void *interrupt(void *unused)
+{
+	victim_sleep_ms(SOON_MS);
+	victim_until_in(getpid(), VICTIM_ANY_CALL);
+	pthread_kill(self, SIGALRM);
+	return unused;
+}
+
+static pthread_t interrupt_soon(void)
+{
+	pthread_t t;
+
+	victim_check(!pthread_create(&t, NULL, interrupt, NULL), "pthread_create");
+	return t;
 }
 
 #define SAY_INTERRUPTED(call)                                                                                          \
 	do {                                                                                                           \
-		alarms(true);                                                                                          \
-		SAY_BEFORE(alarms(false), #call, call);                                                                \
+		pthread_t t_ = interrupt_soon();                                                                       \
+		SAY_BEFORE(pthread_join(t_, NULL), #call, call);                                                       \
 	} while (0)
 
 static void readiness(void)
@@ -212,6 +221,7 @@ int main(void)
 {
 	struct sigaction sa = {.sa_handler = on_alarm};
 
+	self = pthread_self();
 	sigaction(SIGALRM, &sa, NULL);
 	victim_check(!pipe(tube) && !socketpair(AF_UNIX, SOCK_STREAM, 0, pair), "pipe");
 	victim_gate();
