@@ -318,9 +318,11 @@ static void meet(const struct ppa_dump *d, bool is_end)
 			e = ppa_trace_entry_new(build, (uint32_t)t->tid, UINT64_MAX);
 		if (!e)
 			return;
-		if (is_end)
+		if (is_end) {
 			e->after = t;
-		else
+			/* Who has left its start routine is there until the destructors of its keys have run. */
+			e->out.exit_ns = 0;
+		} else
 			e->before = t;
 		memcpy(e->name, t->name, sizeof(e->name));
 	}

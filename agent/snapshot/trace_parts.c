@@ -111,9 +111,19 @@ struct ppa_trace_entry *ppa_trace_entry_first(const struct ppa_trace_build *b, u
 	return find(b, tid, is_from_before, 0);
 }
 
+static bool ended_after(const struct ppa_trace_entry *e, uint64_t at_ns)
+{
+	return e->out.exit_ns > at_ns;
+}
+
 struct ppa_trace_entry *ppa_trace_entry_last(const struct ppa_trace_build *b, uint32_t tid)
 {
-	return find(b, tid, is_still_there, 0);
+	struct ppa_trace_entry *last = find(b, tid, is_still_there, 0), *e = last;
+
+	if (!e)
+		while ((e = find(b, tid, ended_after, last ? last->out.exit_ns : 0)))
+			last = e;
+	return last;
 }
 
 struct ppa_trace_entry *ppa_trace_entry_of(struct ppa_trace_build *b, uint32_t tid, uint64_t key, uint64_t at_ns)

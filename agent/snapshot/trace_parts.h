@@ -96,8 +96,8 @@ struct ppa_trace_entry *ppa_trace_entry_new(struct ppa_trace_build *b, uint32_t 
 struct ppa_trace_entry *ppa_trace_entry_of(struct ppa_trace_build *b, uint32_t tid, uint64_t key,
 					   uint64_t at_ns) PPA_CTX_SERVER;
 
-/* NULL: there is none. first: of this tid, that was there at the window's beginning; last: that is there at its end.
- * Context: server. */
+/* NULL: there is none. first: of this tid, that was there at the window's beginning; last: that is there at its end, or
+ * else the one that ended last. Context: server. */
 struct ppa_trace_entry *ppa_trace_entry_of_key(const struct ppa_trace_build *b, uint64_t key) PPA_CTX_SERVER;
 struct ppa_trace_entry *ppa_trace_entry_first(const struct ppa_trace_build *b, uint32_t tid) PPA_CTX_SERVER;
 struct ppa_trace_entry *ppa_trace_entry_last(const struct ppa_trace_build *b, uint32_t tid) PPA_CTX_SERVER;

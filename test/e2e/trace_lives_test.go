@@ -114,7 +114,8 @@ func livesOf(events []trace.Event) map[trace.GoID]*goLife {
 }
 
 // Promise: threads that wait all the time are shown so, with what they wait for and where; newborns with who created them;
-// runners with their samples; each under its name. The last event is at the window's end.
+// runners with their samples; who has left its start routine, as long as it is there; each once, under its name. The last
+// event is at the window's end.
 func TestTraceShowsLives(t *testing.T) {
 	const children, seconds = 1000, 3
 	x := start(t, nil, victim("tracelives"), strconv.Itoa(children))
@@ -145,6 +146,9 @@ func TestTraceShowsLives(t *testing.T) {
 		if id == trace.NoGoroutine {
 			continue
 		}
+		if named[g.label] != nil && g.label != "child" {
+			t.Errorf("%q twice: %+v, %+v", g.label, named[g.label], g)
+		}
 		named[g.label] = g
 		if g.root == "" {
 			t.Errorf("goroutine %d, %q, has no stack", id, g.label)
@@ -162,8 +166,8 @@ func TestTraceShowsLives(t *testing.T) {
 	} else if born != children {
 		t.Errorf("%d children", born)
 	}
-	// main, three threads, one child, one that is leaving; and ours.
-	if strict.procs > 8 {
+	// main, four threads, one child, one that is leaving; and ours.
+	if strict.procs > 9 {
 		t.Errorf("%d processors", strict.procs)
 	}
 	for name, want := range map[string]struct{ reason, at, root string }{
@@ -180,6 +184,10 @@ func TestTraceShowsLives(t *testing.T) {
 	}
 	if g := named["spinner"]; g == nil || g.root != "spinner" || g.samples < 5 || g.lastTo == trace.GoWaiting {
 		t.Errorf("spinner: %+v", g)
+	}
+	if g := named["leaver"]; g == nil || g.root != "leaver" || g.destroyed != 0 || g.lastTo != trace.GoWaiting || g.lastReason != "network" ||
+		!slices.Contains(g.lastStack, "hold_on") {
+		t.Errorf("leaver: %+v", g)
 	}
 	checkMetrics(t, events, strict)
 	x.finish()

@@ -2,7 +2,8 @@
  *
  * tracelives THREADS: threads of every life, for a trace to show. All the time a thread "sleeper" waits for a
  * condition that never comes, a "reader" for a byte in a pipe, a "spinner" burns CPU in spin_hard, and 64 MiB of heap
- * are in use. Prints "ready". After the gate main creates and joins, in create_children, THREADS threads "child", which
+ * are in use. Prints "ready". After the gate a thread "leaver" leaves its start routine, but not the destructor of its
+ * key, hold_on, before the end; and main creates and joins, in create_children, THREADS threads "child", which
  * run child_routine, one after the other, and prints
  *
  *	done BEGIN END	(CLOCK_MONOTONIC nanoseconds)
@@ -65,6 +66,27 @@ static void *spinner(void *unused)
 	return unused;
 }
 
+static pthread_key_t key;
+static int told[2];
+
+static VICTIM_NOINLINE void hold_on(void *unused)
+{
+	(void)unused;
+	read_pipe();
+	VICTIM_NO_TAIL_CALL();
+}
+
+static void *leaver(void *unused)
+{
+	char c;
+
+	pthread_setname_np(pthread_self(), "leaver");
+	pthread_setspecific(key, &key);
+	while (read(told[0], &c, 1) < 0)
+		;
+	return unused;
+}
+
 static void *child_routine(void *unused)
 {
 	pthread_setname_np(pthread_self(), "child");
@@ -85,13 +107,13 @@ static VICTIM_NOINLINE void create_children(int n)
 
 int main(int argc, char **argv)
 {
-	void *(*const lives[])(void *) = {sleeper, reader, spinner};
+	void *(*const lives[])(void *) = {sleeper, reader, spinner, leaver};
 	uint64_t begin;
 	pthread_t t;
 
-	if (pipe(pipe_ends))
+	if (pipe(pipe_ends) || pipe(told) || pthread_key_create(&key, hold_on))
 		return 1;
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 4; i++)
 		if (pthread_create(&t, NULL, lives[i], NULL))
 			return 1;
 	block = malloc(64 << 20);
@@ -101,6 +123,7 @@ int main(int argc, char **argv)
 	fflush(stdout);
 	victim_gate();
 	begin = victim_clock_ns(CLOCK_MONOTONIC);
+	victim_check(write(told[1], "", 1) == 1, "pipe");
 	create_children(argc > 1 ? atoi(argv[1]) : 10);
 	printf("done %llu %llu\n", (unsigned long long)begin, (unsigned long long)victim_clock_ns(CLOCK_MONOTONIC));
 	fflush(stdout);
