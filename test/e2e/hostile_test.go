@@ -178,7 +178,7 @@ func TestHostileClients(t *testing.T) {
 func readersHoldNoWorkers(t *testing.T) {
 	const readers = 60
 	path := filepath.Join(t.TempDir(), "socket")
-	x := start(t, []string{"PPROF_HEAP_RATE=256", "PPROF_ADDR=unix:" + path}, victim("manysites"), "2000")
+	x := start(t, []string{"PPROF_HEAP_RATE=1", "PPROF_ADDR=unix:" + path}, victim("manysites"), "320")
 	x.awaitOutput("ready")
 	if n := len(x.get(root + "heap?debug=1").body); n < 500<<10 || n > 1<<20 {
 		t.Fatalf("an answer of %d bytes", n)
