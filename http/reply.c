@@ -160,6 +160,7 @@ static void send_reply(struct ppa_request *r, const struct ppa_reply *reply, con
 	static const char text[] = "too many large answers are waiting for their readers, try again later\n";
 	long long before;
 
+	ppa_request_leave(r);
 	if (len < PPA_REPLY_LARGE) {
 		send_whole(r, reply, body, len);
 		return;

@@ -201,12 +201,11 @@ static void refuse_method(struct ppa_request *r, unsigned methods)
 
 static void run_counted(struct ppa_request *r, const struct ppa_route *route, _Atomic int *running, int limit)
 {
-	/* Relaxed: the number orders nothing, an increment is never lost. */
-	if (atomic_fetch_add_explicit(running, 1, memory_order_relaxed) < limit)
+	if (ppa_request_enter(r, running, limit))
 		route->handle(r);
 	else
 		ppa_reply_error(r, 503, "too many requests of this kind are running, try again later");
-	atomic_fetch_sub_explicit(running, 1, memory_order_relaxed);
+	ppa_request_leave(r);
 }
 
 static bool is_long(const struct ppa_request *r, const struct ppa_route *route)

@@ -207,6 +207,45 @@ func readersHoldNoWorkers(t *testing.T) {
 	}
 }
 
+// Promise: who is being answered takes no place from who asks: sixteen collections run beside answers that nobody reads.
+// (A client that has read its answer asks again before the worker that gave it does anything else.)
+func TestUnreadAnswersHoldNoPlace(t *testing.T) {
+	const unread, places = 6, 16
+	path := filepath.Join(t.TempDir(), "socket")
+	x := start(t, []string{"PPROF_HEAP_RATE=1", "PPROF_ADDR=unix:" + path}, victim("manysites"), "1500", "60")
+	long := root + "allocs?seconds=1&format=folded"
+	if n := len(x.get(long).body); n < 300<<10 || n > 1<<20 {
+		t.Fatalf("an answer of %d bytes", n)
+	}
+	var conns []net.Conn
+	for range unread {
+		conn, err := net.Dial("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		conns = append(conns, conn)
+		io.WriteString(conn, "GET "+long+" HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	}
+	for _, conn := range conns {
+		conn.SetReadDeadline(time.Now().Add(time.Minute))
+		if _, err := conn.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var all sync.WaitGroup
+	for range places {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			if a, err := ask(x.addr, "GET", root+"profile?seconds=1", "", nil); err != nil || a.status != 200 {
+				t.Errorf("%v %v", err, a)
+			}
+		}()
+	}
+	all.Wait()
+}
+
 // Promise: whatever is asked in parts, the connection lives on or says that it does not.
 func TestPipelinedRequests(t *testing.T) {
 	x := start(t, nil, victim("idle"))
