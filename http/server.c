@@ -163,22 +163,21 @@ static void serve(void)
 {
 	uint64_t begin = ppa_sys_clock_ns(CLOCK_MONOTONIC);
 	struct epoll_event events[EVENTS_AT_ONCE];
-	bool is_quiet = true, has_spoken = false, has_worked = true;
+	bool is_quiet = true, has_spoken = false, has_served = false;
 
+	ppa_image_release(); /* while the program starts, too, it is small */
 	for (;;) {
-		int wait_ms = !has_spoken ? SPEAK_AFTER_MS : is_quiet ? -1 : TICK_MS;
-		int n;
+		int wait_ms = !has_spoken ? SPEAK_AFTER_MS : is_quiet && !has_served ? -1 : TICK_MS;
+		int n = ppa_net_epoll_wait(server.epoll_fd, events, EVENTS_AT_ONCE, wait_ms);
 
-		/* Twice after a start: while the program starts, too, it is small, and what its own start has touched of
-		 * the hooks goes with the announcement. */
-		if (has_worked && wait_ms != TICK_MS) {
-			ppa_image_release();
-			has_worked = false;
-		}
-		n = ppa_net_epoll_wait(server.epoll_fd, events, EVENTS_AT_ONCE, wait_ms);
 		if (n < 0 && n != -EINTR)
 			return;
-		has_worked |= n > 0;
+		/* Not after each request: who asks once asks again, and the target's hooks run through these pages, too. */
+		if (n == 0 && is_quiet && has_served) {
+			ppa_image_release();
+			has_served = false;
+		}
+		has_served |= n > 0;
 		for (int i = 0; i < n; i++) {
 			int fd;
 
@@ -197,7 +196,8 @@ static void serve(void)
 			ppa_announce_line(&server.listener, server.program, server.pid);
 			if (server.speak)
 				server.speak();
-			has_spoken = has_worked = true;
+			has_spoken = true;
+			ppa_image_release(); /* with what the program's own start has touched of the hooks */
 		}
 		is_quiet = ppa_gate_expire() == 0;
 		is_quiet = !ppa_pool_tick() && is_quiet;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Promise: our threads leave the CPU to the program's: they are batch threads, wake up for many requests at a time when
-// many come, and none of them waits for a client that has its answer.
+// many come, and none of them waits for a client that has its answer. The library's own pages go when all is quiet.
 package e2e
 
 import (
@@ -126,6 +126,54 @@ func TestTheRefusedHoldNoWorker(t *testing.T) {
 	// They are let go, also if they never go themselves.
 	waitFor(t, time.Minute, "the descriptors to be as few as before", func() bool { return descriptors(x.pid()) <= before },
 		func() string { return fmt.Sprint(descriptors(x.pid()), " now, before ", before) })
+	x.finish()
+}
+
+// ownPages is how much of the library's read-only segments is in the program's page tables, in KiB.
+func ownPages(t *testing.T, pid int) (kib int) {
+	smaps, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "smaps"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	isOurs := false
+	for _, line := range strings.Split(string(smaps), "\n") {
+		f := strings.Fields(line)
+		if len(f) > 4 && !strings.HasSuffix(f[0], ":") {
+			isOurs = strings.HasSuffix(line, "/libpprofagent.so") && f[1][1] == '-'
+		} else if isOurs && len(f) > 1 && f[0] == "Rss:" {
+			n, _ := strconv.Atoi(f[1])
+			kib += n
+		}
+	}
+	return kib
+}
+
+// The library's pages are let go of when nothing has come for a second, and not after every request: the next would fault
+// them in again, and so would the program's threads in our hooks.
+func TestOwnPagesGoWhenAllIsQuiet(t *testing.T) {
+	x := start(t, nil, victim("idle"))
+	const some = 450 // KiB: sleeping needs half of that, a dump a half more
+	small := func() bool { return ownPages(t, x.pid()) < some }
+	isSmall := func() {
+		t.Helper()
+		waitFor(t, 20*time.Second, "the library's pages to go", small, func() string { return fmt.Sprint(ownPages(t, x.pid()), " KiB") })
+	}
+	isSmall()
+	// Requests that follow one another: a machine that stands still for half a second says nothing.
+	for round := range 20 {
+		asked := time.Now()
+		x.get(root + "goroutine")
+		time.Sleep(100 * time.Millisecond)
+		kib := ownPages(t, x.pid())
+		if took := time.Since(asked); took > 500*time.Millisecond {
+			t.Logf("round %d took %v", round, took)
+		} else if kib < some {
+			t.Errorf("round %d: %d KiB %v after a request", round, kib, took)
+		}
+	}
+	t.Logf("%d KiB between requests", ownPages(t, x.pid()))
+	isSmall()
+	t.Logf("%d KiB at rest", ownPages(t, x.pid()))
 	x.finish()
 }
 
