@@ -2,6 +2,7 @@
 // link: unwind/name/lines.c unwind/name/pool.c agent/base/sys.c test/fakes/vheap.c -lpthread
 /* Promise: each address is looked for once, whoever asks and in whatever module the file is; nobody waits beyond the deadline, and
  * what came late is there for the next; a file without lines is not opened again.
+ * Promise: who reads lets go first whoever of the target wakes up beside it.
  * Promise: the limit holds, all is given back when asked, also while the thread reads, and memory or threads that are not to be
  * had cost lines and nothing else. */
 #include <errno.h>
@@ -17,6 +18,7 @@
 
 #include <cmocka.h>
 
+#include "agent/base/slice.h"
 #include "agent/base/sys.h"
 #include "agent/base/thread.h"
 #include "agent/base/vheap.h"
@@ -32,7 +34,7 @@ enum { NPCS = 1000, DEFAULT_LIMIT = 32 << 20 };
 /* The reader's place is taken by one that knows a function at every even address, and does as it is told. */
 static struct {
 	_Atomic int calls, naddresses, nopened, sheds;
-	_Atomic bool is_held, is_in;
+	_Atomic bool is_held, is_in, is_rude;
 	int err;
 	unsigned flags;
 	size_t kept_bytes;
@@ -40,6 +42,12 @@ static struct {
 
 static _Atomic int nthreads;
 static bool has_no_threads;
+static __thread bool lets_others_first;
+
+void ppa_slice_longest(void)
+{
+	lets_others_first = true;
+}
 
 static void *thread_main(void *arg)
 {
@@ -107,6 +115,7 @@ int ppa_dwarf_resolve_again(const struct ppa_elf_file *f, const struct ppa_elf_f
 	(void)f;
 	(void)alt;
 	reader.is_in = true;
+	reader.is_rude |= !lets_others_first;
 	reader.calls++;
 	reader.naddresses += (int)n;
 	while (reader.is_held)
@@ -227,6 +236,7 @@ static void an_address_is_looked_for_once(void **state)
 	assert_int_equal(g.n, NPCS / 2);
 	assert_int_equal(g.report.nlate, 0);
 	assert_int_equal(reader.naddresses, NPCS);
+	assert_false(reader.is_rude);
 	/* Unloaded, and loaded again elsewhere. */
 	again.serial = 3;
 	again.bias = again.lo = 0x30000000;

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "agent/base/slice.h"
 #include "agent/base/sys.h"
 #include "agent/base/vheap.h"
 #include "unwind/name/elf_file.h"
@@ -31,6 +32,7 @@ static int read_file(const struct ppa_elf_source *s, void *dst, size_t len, uint
 	while (len) {
 		long n = ppa_sys_pread(s->fd, to, len, offset);
 
+		ppa_slice_offer();
 		if (n < 0)
 			return (int)n;
 		if (n == 0 || (size_t)n > len)

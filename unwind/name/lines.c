@@ -10,7 +10,7 @@
  * One request waits for one piece of work, not everybody behind it as well: what was given up is waited for by nobody.
  *
  * The thread begins with the priority of the requests, since one of them waits; when that gives up, the rest is done at a
- * lower one. It ends when nothing is asked for any more.
+ * lower one. Whoever of the target wakes up beside it goes first. It ends when nothing is asked for any more.
  *
  * At the limit no more is kept, and the next request finds the cache emptied: that costs time, never memory. */
 #include "unwind/name/lines.h"
@@ -23,6 +23,7 @@
 #include <time.h>
 
 #include "agent/base/lock.h"
+#include "agent/base/slice.h"
 #include "agent/base/sys.h"
 #include "agent/base/thread.h"
 #include "agent/base/vheap.h"
@@ -277,6 +278,7 @@ static void *work(void *unused)
 	bool gives_back = false;
 
 	(void)unused;
+	ppa_slice_longest();
 	for (;;) {
 		struct file *f;
 		uint64_t *asked;

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Who wakes up takes the CPU from a thread whose slice ends later than its own would (the earliest deadline is first, since
+ * Linux 6.6), and gets it only at the end of that slice, at a tick, where both are as long: with ticks of 4 ms a thread
+ * that computes stops its neighbour for up to 5 ms, now and then. One with the longest slice there is (100 ms; those of
+ * others are 1.4 to 3) has the latest deadline nearly always. It does not run for longer: a tick still ends its turn when
+ * somebody waits and has had less. (Documentation/scheduler/sched-eevdf.rst; sched_setattr(2), sched_runtime of a fair
+ * policy.)
+ *
+ * Measured: a program wakes up 2,000 times a second while a 149 MB file is read for its lines, one of two CPUs free. p99
+ * from 137..367 us down to the 95..210 that it has when nobody reads. Its longest stop, 3.5 to 5.6 ms in each round, is
+ * 1.5 to 3.3 where the reader also offers its CPU from time to time (nobody reads: 0.2 to 3.7).
+ *
+ * Not for who works in short pieces and sleeps in between, as all others of ours do: redis beside 200 clients of ours at
+ * work had a p99 one tenth higher with it. */
+#include "agent/base/slice.h"
+
+#include <sched.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+
+#include "agent/base/sys.h"
+
+#define LONGEST_NS UINT64_C(100000000) /* the kernel cuts what is asked for to 0.1 to 100 ms */
+
+/* The first version of the kernel's struct sched_attr, which not every libc's headers have. */
+struct attr {
+	uint32_t size, policy;
+	uint64_t flags;
+	int32_t nice;
+	uint32_t priority;
+	uint64_t runtime, deadline, period;
+};
+
+void ppa_slice_longest(void)
+{
+	struct attr a = {.size = 0};
+
+	/* Of a deadline thread's attributes the runtime is another. */
+	if (ppa_syscall(SYS_sched_getattr, 0, (long)&a, sizeof(a), 0, 0, 0) ||
+	    (a.policy != SCHED_OTHER && a.policy != SCHED_BATCH))
+		return;
+	a.runtime = LONGEST_NS;
+	ppa_syscall(SYS_sched_setattr, 0, (long)&a, 0, 0, 0, 0);
+}
