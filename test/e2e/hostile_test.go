@@ -172,6 +172,27 @@ func TestHostileClients(t *testing.T) {
 	x.finish()
 }
 
+// askAndDawdle has n clients ask and read no more of their answers than one byte, which it waits for from the first few.
+func askAndDawdle(t *testing.T, socket, url string, n, first int) {
+	t.Helper()
+	var conns []net.Conn
+	for range n {
+		conn, err := net.Dial("unix", socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		conns = append(conns, conn)
+		io.WriteString(conn, "GET "+url+" HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	}
+	for _, conn := range conns[:first] {
+		conn.SetReadDeadline(time.Now().Add(time.Minute))
+		if _, err := conn.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // Answers that are too large for the kernel's buffers but not for the agent's memory: who does not read them holds a
 // worker until it is given up after 10 s, and there are twice as many such clients as workers: without a limit on slow
 // readers the next client would wait for 20 s. (A socket file: loopback's buffers are larger than a network's.)
@@ -183,23 +204,8 @@ func readersHoldNoWorkers(t *testing.T) {
 	if n := len(x.get(root + "heap?debug=1").body); n < 500<<10 || n > 1<<20 {
 		t.Fatalf("an answer of %d bytes", n)
 	}
-	var conns []net.Conn
-	for range readers {
-		conn, err := net.Dial("unix", path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		conns = append(conns, conn)
-		io.WriteString(conn, "GET "+root+"heap?debug=1 HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	}
 	// Until as many as there are workers have begun to get theirs.
-	for _, conn := range conns[:32] {
-		conn.SetReadDeadline(time.Now().Add(time.Minute))
-		if _, err := conn.Read(make([]byte, 1)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	askAndDawdle(t, path, root+"heap?debug=1", readers, 32)
 	took := x.get(root + "cmdline").took
 	t.Logf("an answer beside %d who do not read theirs: %v", readers, took)
 	if took > 8*time.Second {
@@ -217,22 +223,7 @@ func TestUnreadAnswersHoldNoPlace(t *testing.T) {
 	if n := len(x.get(long).body); n < 300<<10 || n > 1<<20 {
 		t.Fatalf("an answer of %d bytes", n)
 	}
-	var conns []net.Conn
-	for range unread {
-		conn, err := net.Dial("unix", path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		conns = append(conns, conn)
-		io.WriteString(conn, "GET "+long+" HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	}
-	for _, conn := range conns {
-		conn.SetReadDeadline(time.Now().Add(time.Minute))
-		if _, err := conn.Read(make([]byte, 1)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	askAndDawdle(t, path, long, unread, unread)
 	var all sync.WaitGroup
 	for range places {
 		all.Add(1)

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Figures for people: what 200 slow clients and malformed requests (HOSTILE_RATE a second, 500 unless told) cost a program beside which they are
-// answered. Four times in each round: nobody attacks; they attack the agent in the program that is measured; they attack
-// the agent in another program, which sleeps; nobody attacks, again. What the first attack costs more than the second
-// is ours: of CPU, both take as much.
+// answered. In each round: nobody attacks; they attack the agent in the program that is measured; they attack the agent
+// in another program, which sleeps; they attack nginx, where there is one; nobody attacks, again. What the first attack
+// costs more than the second is ours: of CPU, both take as much. What the third costs is what answering such clients costs
+// on this machine, whoever does it.
 //
 // HOSTILE_PAIRS: how many rounds (20 s each). The clients share the machine, which real ones do not: with HOSTILE_IDLE=1
 // they run at idle priority, and come through only as far as redis and its benchmark leave them a CPU. On a machine that
@@ -76,6 +77,38 @@ func attack(t *testing.T, addr string) func() {
 	return func() { cmd.Process.Kill(); cmd.Wait() }
 }
 
+// nginx is a server of files whose address can be attacked; "" if there is none.
+func nginx(t *testing.T) (addr string) {
+	path, err := exec.LookPath("nginx")
+	if err != nil {
+		return ""
+	}
+	dir := t.TempDir()
+	conf := filepath.Join(dir, "conf")
+	files := filepath.Join(dir, "files", root)
+	addr = freePort(t)
+	text := fmt.Sprintf("worker_processes 1; daemon off; user root; pid %[1]s/pid; error_log %[1]s/log;\n"+
+		"events { worker_connections 1024; }\n"+
+		"http { access_log off; client_header_timeout 10; client_body_timeout 10; server { listen %[2]s; root %[1]s/files; } }\n", dir, addr)
+	if err := os.MkdirAll(files, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for file, content := range map[string]string{conf: text, filepath.Join(files, "heap"): strings.Repeat("x", 8192)} {
+		if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command(path, "-c", conf)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Signal(os.Interrupt); cmd.Wait() })
+	waitFor(t, 10*time.Second, "nginx", func() bool { a, err := ask(addr, "GET", root+"heap", "", nil); return err == nil && a.status == 200 },
+		func() string { log, _ := os.ReadFile(filepath.Join(dir, "log")); return string(log) })
+	return addr
+}
+
 // cost is what a program's own main thread met, and what our threads in it used.
 type cost struct {
 	lasted, waited, agent time.Duration // in all; runnable without a CPU; CPU time
@@ -128,7 +161,10 @@ func TestLatencyBesideHostileClients(t *testing.T) {
 	}
 	const loads, requests = 8, 40000 // the quieter ones count: what else runs here comes in bursts
 	load(t, ports[0], requests)      // to warm up
-	names := []string{"alone", "attacked", "bystander attacked", "alone again"}
+	names, other := []string{"alone", "attacked", "bystander attacked", "alone again"}, nginx(t)
+	if other != "" {
+		names = slices.Insert(names, 3, "nginx attacked")
+	}
 	p99, rate, costs := map[string][]float64{}, map[string][]float64{}, map[string][]cost{}
 	for round := range rounds {
 		order := slices.Clone(names)
@@ -143,6 +179,8 @@ func TestLatencyBesideHostileClients(t *testing.T) {
 			case "bystander attacked":
 				victim = servers[1]
 				stop = attack(t, victim.addr)
+			case "nginx attacked":
+				stop = attack(t, other)
 			}
 			began, redis, agent := time.Now(), costOf(t, servers[0]), costOf(t, victim)
 			var v, r []float64
@@ -170,7 +208,11 @@ func TestLatencyBesideHostileClients(t *testing.T) {
 			name, quantile(p99[name], 0.5), quantile(rate[name], 0.5), sum.waited.Seconds()*1000/perSecond, sum.forced/perSecond, sum.answered/perSecond,
 			sum.agent.Seconds()*1000/perSecond)
 	}
-	for _, pair := range [][2]string{{"attacked", "bystander attacked"}, {"attacked", "alone"}, {"bystander attacked", "alone"}, {"alone again", "alone"}} {
+	pairs := [][2]string{{"attacked", "bystander attacked"}, {"attacked", "alone"}, {"bystander attacked", "alone"}, {"alone again", "alone"}}
+	if other != "" {
+		pairs = append(pairs, [2]string{"attacked", "nginx attacked"}, [2]string{"nginx attacked", "alone"})
+	}
+	for _, pair := range pairs {
 		var ratios []float64
 		for i := range rounds {
 			ratios = append(ratios, p99[pair[0]][i]/p99[pair[1]][i])
