@@ -146,6 +146,9 @@ struct ppa_web {
 	int bad_status;	   /* of the request last read, 0 if it was well formed */
 	uint64_t asked_ns; /* when we began to read it */
 	uint64_t received; /* bytes since */
+	size_t peeked;	   /* bytes in buf that have not been taken from the socket */
+	size_t touched;	   /* bytes of buf that may not be zero */
+	bool never_waits;  /* for the client to take an answer */
 	char buf[PPA_WEB_HEAD_MAX];
 };
 
@@ -197,20 +200,30 @@ void ppa_web_free(struct ppa_web *w)
 
 void ppa_web_attach(struct ppa_web *w, int fd)
 {
+	w->never_waits = false;
 	w->conn.client.sock = fd;
 	w->conn.protocol_type = PROTOCOL_TYPE_HTTP1;
 	init_connection(&w->conn);
 	w->conn.must_close = 0;
 }
 
-enum ppa_web_got ppa_web_read_request(struct ppa_web *w)
+/* civetweb parses up to the buffer's size, not up to what was received: a head that begins with an empty line would
+ * otherwise continue in the remains of an older request. Most heads are short, and so is what has to be cleared. */
+static void clear_remains(struct ppa_web *w)
+{
+	size_t len = (size_t)w->conn.data_len;
+
+	if (w->touched > len)
+		memset(w->buf + len, 0, w->touched - len);
+	w->touched = len;
+}
+
+static enum ppa_web_got get_head(struct ppa_web *w)
 {
 	char why[100];
 	int status = 0;
 
-	/* civetweb parses up to the buffer's size, not up to what was received: a head that begins with an empty line
-	 * would otherwise continue in the remains of an older request. */
-	memset(w->buf + w->conn.data_len, 0, sizeof(w->buf) - (size_t)w->conn.data_len);
+	clear_remains(w);
 	w->bad_status = 0;
 	w->received = 0;
 	w->asked_ns = ppa_sys_clock_ns(CLOCK_MONOTONIC);
@@ -220,15 +233,53 @@ enum ppa_web_got ppa_web_read_request(struct ppa_web *w)
 		/* Empty lines before a request would be counted as its whole head and the request answered twice. */
 		if (w->conn.request_info.request_method != w->buf)
 			status = 400;
-		else if (!strcmp(version, "1.1") || !strcmp(version, "1.0"))
-			return PPA_WEB_REQUEST;
-		else
+		else if (strcmp(version, "1.1") && strcmp(version, "1.0"))
 			status = 505;
 	} else if (w->conn.data_len >= w->conn.buf_size) {
 		status = 431;
 	}
+	w->touched = (size_t)w->conn.data_len;
 	w->bad_status = status == 411 ? 400 : status; /* 411 is for a missing Content-Length, not for a bad one */
-	return status ? PPA_WEB_BAD : PPA_WEB_NONE;
+	if (status)
+		return PPA_WEB_BAD;
+	return w->conn.request_len > 0 ? PPA_WEB_REQUEST : PPA_WEB_NONE;
+}
+
+enum ppa_web_got ppa_web_read_request(struct ppa_web *w)
+{
+	return get_head(w);
+}
+
+static enum ppa_web_seen peek(struct ppa_web *w, int fd)
+{
+	long n = ppa_net_recv(fd, w->buf, sizeof(w->buf), MSG_PEEK);
+
+	w->peeked = n > 0 ? (size_t)n : 0;
+	if (w->touched < w->peeked)
+		w->touched = w->peeked;
+	if (n == -EAGAIN)
+		return PPA_WEB_PART;
+	if (n <= 0)
+		return PPA_WEB_END;
+	return w->peeked == sizeof(w->buf) || get_http_header_len(w->buf, (int)n) ? PPA_WEB_HEAD : PPA_WEB_PART;
+}
+
+enum ppa_web_seen ppa_web_peek(struct ppa_web *w, int fd)
+{
+	enum ppa_web_seen seen = peek(w, fd);
+
+	if (seen != PPA_WEB_PART || !ppa_net_is_gone(fd))
+		return seen;
+	/* What came with or before the end of the stream, but after the first look. */
+	return peek(w, fd) == PPA_WEB_HEAD ? PPA_WEB_HEAD : PPA_WEB_END;
+}
+
+enum ppa_web_got ppa_web_judge_peeked(struct ppa_web *w, int fd)
+{
+	ppa_web_attach(w, fd);
+	w->never_waits = true;
+	w->conn.data_len = (int)w->peeked; /* get_request looks at this first, and reads no more than it lacks */
+	return get_head(w);
 }
 
 int ppa_web_bad_status(const struct ppa_web *w)
@@ -304,6 +355,8 @@ int ppa_web_send(struct ppa_web *w, const void *buf, size_t len)
 	int fd = w->conn.client.sock, err;
 	size_t sent = 0;
 
+	if (w->never_waits)
+		return ppa_net_send(fd, buf, len) == (long)len ? 0 : -EAGAIN;
 	err = ppa_net_send_all(fd, buf, len, &sent, PPA_WEB_SEND_QUICK_MS, PPA_WEB_SEND_QUICK_MS);
 	if (err != -ETIMEDOUT)
 		return err;

@@ -29,6 +29,13 @@ enum ppa_web_got {
 	PPA_WEB_BAD,	 /* answer ppa_web_bad_status, then close */
 };
 
+/* Result of ppa_web_peek. */
+enum ppa_web_seen {
+	PPA_WEB_PART, /* a head that may still become one, or nothing */
+	PPA_WEB_HEAD, /* a whole head, or what cannot become one: to be judged */
+	PPA_WEB_END,  /* the end of the stream, or of the connection, and no head before it */
+};
+
 /* Memory for one connection at a time, from the private heap; NULL when that is exhausted. Context: server. */
 struct ppa_web *ppa_web_new(void) PPA_CTX_SERVER;
 void ppa_web_free(struct ppa_web *w) PPA_CTX_SERVER;
@@ -38,6 +45,13 @@ void ppa_web_attach(struct ppa_web *w, int fd) PPA_CTX_SERVER;
 
 /* Wait for one whole request head. Context: server. */
 enum ppa_web_got ppa_web_read_request(struct ppa_web *w) PPA_CTX_SERVER;
+
+/* Look at what has come on fd, and take nothing. Never waits. Context: server. */
+enum ppa_web_seen ppa_web_peek(struct ppa_web *w, int fd) PPA_CTX_SERVER;
+
+/* After PPA_WEB_HEAD for the same fd: as ppa_web_attach and ppa_web_read_request, but that nothing has been taken from the
+ * socket, the rest of the request included. Never waits. Context: server. */
+enum ppa_web_got ppa_web_judge_peeked(struct ppa_web *w, int fd) PPA_CTX_SERVER;
 
 int ppa_web_bad_status(const struct ppa_web *w) PPA_CTX_SERVER;
 const char *ppa_web_method(const struct ppa_web *w) PPA_CTX_SERVER;

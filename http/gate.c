@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Entries are watched edge-triggered: each arrival of bytes is one event, at which the received bytes are looked at
- * (MSG_PEEK) without taking them. When they contain a whole head, or can no longer become one, the connection goes to
- * the workers, where civetweb reads it from the start. Level-triggered events with SO_RCVLOWAT would do for TCP, but
+ * (MSG_PEEK) without taking them. When they contain a whole head, the connection goes to the workers, where civetweb reads
+ * it from the start. What is no head, or can no longer become one, is told so here: who sends rubbish wakes nobody but the
+ * keeper, and a neighbour's CPU is taken once and not twice. Level-triggered events with SO_RCVLOWAT would do for TCP, but
  * Unix sockets ignore that option in poll.
  *
  * A connection is looked at before it is watched: the head of most has come with it, and so has the end of many that will
@@ -19,11 +20,11 @@
 
 #include "agent/base/lock.h"
 #include "agent/base/sys.h"
-#include "agent/base/vheap.h"
 #include "http/civetweb_embed.h"
 #include "http/net.h"
+#include "http/session.h"
 
-enum { NS_A_SECOND = 1000000000, PORTION_READS = 32 };
+enum { NS_A_SECOND = 1000000000, PORTION_READS = 128, SCRAP_BYTES = 1024 };
 
 struct entry {
 	int fd_plus_1; /* 0: free, so that a zeroed table is empty */
@@ -44,7 +45,7 @@ static struct {
 	unsigned count;
 	struct entry entries[PPA_GATE_MAX];
 	/* the keeper's own: */
-	char *peeked; /* PPA_WEB_HEAD_MAX bytes while somebody waits, else NULL */
+	struct ppa_web *web; /* what it looks with; while somebody waits, else NULL */
 } gate;
 
 void ppa_gate_init(int epoll_fd)
@@ -114,70 +115,55 @@ void ppa_gate_add(int fd, enum ppa_gate_wait what)
 	ppa_unlock(&gate.lock);
 }
 
-static bool has_whole_head(const char *buf, size_t len)
-{
-	/* The same two ends that civetweb accepts. */
-	for (size_t i = 1; i < len; i++) {
-		if (buf[i] != '\n')
-			continue;
-		if (buf[i - 1] == '\n' || (i >= 3 && buf[i - 1] == '\r' && buf[i - 2] == '\n' && buf[i - 3] == '\r'))
-			return true;
-	}
-	return false;
-}
-
-enum verdict { WAIT, PASS, CLOSE };
-
-/* What has arrived, alone. */
-static enum verdict peek(int fd)
-{
-	long n = ppa_net_recv(fd, gate.peeked, PPA_WEB_HEAD_MAX, MSG_PEEK);
-
-	if (n == -EAGAIN)
-		return WAIT;
-	if (n <= 0)
-		return CLOSE;
-	return n == PPA_WEB_HEAD_MAX || has_whole_head(gate.peeked, (size_t)n) ? PASS : WAIT;
-}
-
-static enum verdict judge(int fd)
-{
-	enum verdict v = peek(fd);
-
-	if (v != WAIT || !ppa_net_is_gone(fd))
-		return v;
-	/* What came with or before the end of the stream, but after the peek. */
-	return peek(fd) == PASS ? PASS : CLOSE;
-}
-
 /* A portion of what nobody wants. */
-static enum verdict discard(int fd)
+static enum ppa_web_seen discard(int fd)
 {
+	char scrap[SCRAP_BYTES];
+
 	for (int i = 0; i < PORTION_READS; i++) {
-		long n = ppa_net_recv(fd, gate.peeked, PPA_WEB_HEAD_MAX, 0);
+		long n = ppa_net_recv(fd, scrap, sizeof(scrap), 0);
 
 		if (n <= 0)
-			return n == -EAGAIN ? WAIT : CLOSE;
+			return n == -EAGAIN ? PPA_WEB_PART : PPA_WEB_END;
 	}
-	return WAIT;
+	return PPA_WEB_PART;
 }
 
-static bool has_buffer(void)
+static bool can_look(void)
 {
-	if (!gate.peeked)
-		gate.peeked = ppa_vheap_malloc(PPA_WEB_HEAD_MAX);
-	return gate.peeked != NULL;
+	if (!gate.web)
+		gate.web = ppa_web_new();
+	return gate.web != NULL;
+}
+
+/* fd has been told, or not, what there is to tell. Returns it if a worker should have it, else -1. */
+static int follow(int fd, enum ppa_session_end end)
+{
+	switch (end) {
+	case PPA_SESSION_PASS:
+		return fd;
+	case PPA_SESSION_DISCARD:
+		ppa_gate_add(fd, PPA_GATE_DONE);
+		break;
+	case PPA_SESSION_KEEP:
+	case PPA_SESSION_CLOSE:
+		ppa_sys_close(fd);
+		break;
+	}
+	return -1;
 }
 
 int ppa_gate_admit(int fd)
 {
-	switch (has_buffer() ? judge(fd) : CLOSE) {
-	case PASS:
-		return fd;
-	case WAIT:
+	if (!can_look())
+		return follow(fd, ppa_session_turn_away(fd));
+	switch (ppa_web_peek(gate.web, fd)) {
+	case PPA_WEB_HEAD:
+		return follow(fd, ppa_session_judge(gate.web, fd));
+	case PPA_WEB_PART:
 		ppa_gate_add(fd, PPA_GATE_NEW);
 		break;
-	case CLOSE:
+	case PPA_WEB_END:
 		ppa_sys_close(fd);
 		break;
 	}
@@ -187,28 +173,31 @@ int ppa_gate_admit(int fd)
 int ppa_gate_check(uint64_t entry)
 {
 	struct entry *e = &gate.entries[entry % PPA_GATE_MAX];
-	bool can_read = has_buffer();
+	bool has_web = can_look();
+	enum ppa_gate_wait what;
 	int fd = -1;
 
 	ppa_lock(&gate.lock);
+	what = e->what;
 	if (e->fd_plus_1) {
-		enum verdict v = CLOSE;
+		enum ppa_web_seen seen = PPA_WEB_HEAD;
 
-		if (can_read)
-			v = e->what == PPA_GATE_DONE ? discard(e->fd_plus_1 - 1) : judge(e->fd_plus_1 - 1);
-		switch (v) {
-		case WAIT:
-			break;
-		case PASS:
-			fd = take_locked(e);
-			break;
-		case CLOSE:
+		if (what == PPA_GATE_DONE)
+			seen = discard(e->fd_plus_1 - 1);
+		else if (has_web)
+			seen = ppa_web_peek(gate.web, e->fd_plus_1 - 1);
+		if (seen == PPA_WEB_END)
 			ppa_sys_close(take_locked(e));
-			break;
-		}
+		else if (seen == PPA_WEB_HEAD)
+			fd = take_locked(e);
 	}
 	ppa_unlock(&gate.lock);
-	return fd;
+	if (fd < 0)
+		return -1;
+	if (!has_web)
+		return follow(fd, ppa_session_turn_away(fd));
+	/* An older connection may be full of answers that its client has not read: for that a worker can wait. */
+	return what == PPA_GATE_NEW ? follow(fd, ppa_session_judge(gate.web, fd)) : fd;
 }
 
 unsigned ppa_gate_expire(void)
@@ -225,8 +214,8 @@ unsigned ppa_gate_expire(void)
 	left = gate.count;
 	ppa_unlock(&gate.lock);
 	if (left == 0) {
-		ppa_vheap_free(gate.peeked);
-		gate.peeked = NULL;
+		ppa_web_free(gate.web);
+		gate.web = NULL;
 	}
 	return left;
 }

@@ -38,6 +38,15 @@ static struct {
 	_Atomic uint32_t wake;
 } pool;
 
+static int take_locked(void)
+{
+	int fd = pool.queue[pool.head];
+
+	pool.head = (pool.head + 1) % PPA_POOL_QUEUE_MAX;
+	pool.nqueued--;
+	return fd;
+}
+
 /* The next connection, or -1 when none came for PPA_POOL_LINGER_SECONDS: the caller is no worker any more then. The
  * caller counts as idle on entry. */
 static int next_connection(void)
@@ -61,13 +70,10 @@ static int next_connection(void)
 		ppa_lock(&pool.lock);
 	}
 	pool.nidle--;
-	if (pool.nqueued > 0) {
-		fd = pool.queue[pool.head];
-		pool.head = (pool.head + 1) % PPA_POOL_QUEUE_MAX;
-		pool.nqueued--;
-	} else {
+	if (pool.nqueued > 0)
+		fd = take_locked();
+	else
 		pool.nworkers--;
-	}
 	ppa_unlock(&pool.lock);
 	return fd;
 }
@@ -79,23 +85,10 @@ static void become_idle(void)
 	ppa_unlock(&pool.lock);
 }
 
-static void refuse(int fd)
+static void follow(int fd, enum ppa_session_end end)
 {
-	static const char reply[] = "HTTP/1.1 503 Service Unavailable\r\n"
-				    "Content-Type: text/plain; charset=utf-8\r\n"
-				    "X-Content-Type-Options: nosniff\r\n"
-				    "X-Go-Pprof: 1\r\n"
-				    "Content-Length: 36\r\n"
-				    "Connection: close\r\n\r\n"
-				    "profile server busy: no free worker\n";
-
-	ppa_net_send(fd, reply, sizeof(reply) - 1);
-	ppa_sys_close(fd);
-}
-
-static void serve(struct ppa_web *web, int fd)
-{
-	switch (ppa_session_serve(web, fd)) {
+	switch (end) {
+	case PPA_SESSION_PASS:
 	case PPA_SESSION_CLOSE:
 		ppa_sys_close(fd);
 		break;
@@ -118,10 +111,7 @@ static void *worker(void *unused)
 	while ((fd = next_connection()) >= 0) {
 		if (!web)
 			web = ppa_web_new();
-		if (web)
-			serve(web, fd);
-		else
-			refuse(fd);
+		follow(fd, web ? ppa_session_serve(web, fd) : ppa_session_turn_away(fd));
 		become_idle();
 	}
 	ppa_web_free(web);
@@ -163,30 +153,32 @@ void ppa_pool_submit(int fd)
 	}
 	ppa_unlock(&pool.lock);
 	if (is_full)
-		refuse(fd);
+		follow(fd, ppa_session_turn_away(fd));
 	else
 		ppa_syscall(SYS_futex, (long)&pool.wake, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0);
 }
 
-/* No worker exists and none can be started: say so instead of letting clients wait for nothing. */
-static void refuse_queue_locked(void)
+/* No worker exists and none can be started: say so instead of letting clients wait for nothing. -1: nobody is queued, or
+ * can be served. */
+static int next_hopeless(bool *is_busy)
 {
-	while (pool.nqueued > 0) {
-		refuse(pool.queue[pool.head]);
-		pool.head = (pool.head + 1) % PPA_POOL_QUEUE_MAX;
-		pool.nqueued--;
-	}
+	int fd = -1;
+
+	ppa_lock(&pool.lock);
+	if (start_workers_locked() && pool.nworkers == 0 && pool.nqueued > 0)
+		fd = take_locked();
+	*is_busy = pool.nqueued > 0 || pool.nworkers > pool.nidle;
+	ppa_unlock(&pool.lock);
+	return fd;
 }
 
 bool ppa_pool_tick(void)
 {
 	bool is_busy;
+	int fd;
 
-	ppa_lock(&pool.lock);
-	if (start_workers_locked() && pool.nworkers == 0)
-		refuse_queue_locked();
-	is_busy = pool.nqueued > 0 || pool.nworkers > pool.nidle;
-	ppa_unlock(&pool.lock);
+	while ((fd = next_hopeless(&is_busy)) >= 0)
+		follow(fd, ppa_session_turn_away(fd));
 	return is_busy;
 }
 

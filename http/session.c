@@ -139,6 +139,34 @@ static enum ppa_session_end discard(int fd)
 	return n > 0 || n == -EAGAIN ? PPA_SESSION_DISCARD : PPA_SESSION_CLOSE;
 }
 
+enum ppa_session_end ppa_session_judge(struct ppa_web *w, int fd)
+{
+	switch (ppa_web_judge_peeked(w, fd)) {
+	case PPA_WEB_REQUEST:
+		return PPA_SESSION_PASS;
+	case PPA_WEB_NONE:
+		return PPA_SESSION_CLOSE;
+	case PPA_WEB_BAD:
+		break;
+	}
+	refuse(w);
+	return discard(fd);
+}
+
+enum ppa_session_end ppa_session_turn_away(int fd)
+{
+	static const char reply[] = "HTTP/1.1 503 Service Unavailable\r\n"
+				    "Content-Type: text/plain; charset=utf-8\r\n"
+				    "X-Content-Type-Options: nosniff\r\n"
+				    "X-Go-Pprof: 1\r\n"
+				    "Content-Length: 54\r\n"
+				    "Connection: close\r\n\r\n"
+				    "profile server busy: no free worker or memory for one\n";
+
+	ppa_net_send(fd, reply, sizeof(reply) - 1);
+	return discard(fd);
+}
+
 enum ppa_session_end ppa_session_serve(struct ppa_web *w, int fd)
 {
 	bool has_more = true;

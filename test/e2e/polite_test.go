@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Promise: our threads leave the CPU to the program's: they are batch threads, wake up for many requests at a time when
-// many come, and none of them waits for a client that has its answer. The library's own pages go when all is quiet.
+// many come, none of them waits for a client that has its answer, and rubbish wakes one of them only. The library's own
+// pages go when all is quiet.
 package e2e
 
 import (
@@ -88,6 +89,79 @@ func TestOurThreadsAreBatchThreads(t *testing.T) {
 		}
 		x.finish()
 	}
+}
+
+// What is no request is told so as soon as that shows, by the keeper: no worker is started, or woken up, for it.
+func TestRubbishWakesNoWorker(t *testing.T) {
+	x := start(t, nil, victim("idle"))
+	say := func(what string, parts ...string) {
+		t.Helper()
+		conn, err := net.Dial("tcp", x.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		conn.SetDeadline(time.Now().Add(8 * time.Second)) // who is not understood is closed after 10 s
+		for _, part := range parts {
+			io.WriteString(conn, part)
+			time.Sleep(50 * time.Millisecond)
+		}
+		answer := make([]byte, 12)
+		if _, err := io.ReadFull(conn, answer); err != nil || string(answer) != "HTTP/1.1 "+what {
+			t.Errorf("%.40q: %q %v, expected %s", parts, answer, err, what)
+		}
+	}
+	workers := func() (n int) {
+		ours, _ := threadsOf(t, x.pid())
+		for _, a := range ours {
+			if a.name == "pprof-http" {
+				n++
+			}
+		}
+		return n
+	}
+	const ask = "GET " + root + "cmdline HTTP/1.1\r\nHost: localhost\r\n\r\n"
+	say("400", "\x16\x03\x01\x02\x00\x01\x00\x01") // a TLS client, which waits for an answer
+	say("400", "GET\r\n\r\n")
+	say("400", "GET "+root+" HTTP/1.1\r\n", "Content-Length: x\r\n\r\n")
+	say("505", "GET / HT", "TP/9.9\r\n", "\r\n")
+	say("431", "GET /"+strings.Repeat("a", 20000), strings.Repeat("b", 20000))
+	for range 20 {
+		say("400", "\x00")
+	}
+	if n := workers(); n != 0 {
+		t.Errorf("%d workers for what is no request", n)
+	}
+	say("200", ask[:20], ask[20:])
+	if n := workers(); n != 1 {
+		t.Errorf("%d workers after one request", n)
+	}
+	say("200", ask[:len(ask)-1], "\n\x01") // the rubbish is the next request
+	x.finish()
+}
+
+// In a program that has no memory left, the server says so. (Before: a reset.)
+func TestNoMemoryIsSaid(t *testing.T) {
+	x := start(t, nil, victim("idle"))
+	limit := func(address string) {
+		t.Helper()
+		out, err := exec.Command(need(t, "prlimit"), "--pid", strconv.Itoa(x.pid()), "--as="+address).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v %s", err, out)
+		}
+	}
+	limit("4096:unlimited")
+	for range 3 {
+		a := x.get(root + "heap")
+		if a.status != 503 || a.header.Get("X-Go-Pprof") != "1" || !strings.Contains(string(a.body), "memory") {
+			t.Errorf("%d %v %q", a.status, a.header, a.body)
+		}
+	}
+	limit("unlimited:unlimited")
+	if a := x.get(root + "heap"); a.status != 200 {
+		t.Errorf("%d with memory again: %s", a.status, a.body)
+	}
+	x.finish()
 }
 
 // Who was refused may send on and on. Before, a worker listened for 300 ms, and a hundred such clients a second held all.

@@ -4,6 +4,9 @@
  * HTTP answers: heads without a stray byte, bodies of the announced length. Where a token is demanded that nobody has, none
  * of them is a success, and nothing of the program is in them.
  *
+ * What the keeper judges before, by a look at what has come, is what a worker would have said: it refuses with one answer,
+ * for which it does not wait, or takes nothing.
+ *
  * The first byte chooses the size of the pieces, whether Host counts, whether a token is demanded and settings are fixed. The network is
  * memory; one engine serves all inputs, as a worker does, so what one leaves behind would meet the next. */
 #include <errno.h>
@@ -30,7 +33,7 @@ static struct {
 	const uint8_t *at;
 	size_t left, piece;
 	long long body; /* bytes of the last answer that have not come yet */
-	int nanswers;
+	int nanswers, first_status;
 	bool is_shut; /* a token is demanded */
 } net;
 
@@ -84,7 +87,8 @@ static void check_answer(const char *bytes, size_t len)
 	if (len > n && net.body != (long long)(len - n))
 		abort();
 	net.body = len > n || net.body < 0 ? 0 : net.body; /* what does not come at all is HEAD's */
-	net.nanswers++;
+	if (net.nanswers++ == 0)
+		net.first_status = atoi(head + 9);
 }
 
 int ppa_net_send_all(int fd, const void *buf, size_t len, size_t *sent, int idle_ms, int64_t total_ms)
@@ -103,6 +107,13 @@ int ppa_net_send_all(int fd, const void *buf, size_t len, size_t *sent, int idle
 		check_answer(buf, len);
 	}
 	return 0;
+}
+
+long ppa_net_send(int fd, const void *buf, size_t len)
+{
+	size_t sent;
+
+	return ppa_net_send_all(fd, buf, len, &sent, 0, 0) ? -1 : (long)len;
 }
 
 int ppa_net_poll(int fd, short events, int timeout_ms)
@@ -201,28 +212,66 @@ const struct ppa_setting *ppa_settings_at(size_t i)
 
 /* ---- */
 
+static void begin(const uint8_t *data, size_t size, size_t piece)
+{
+	net.at = data + 1;
+	net.left = size - 1;
+	net.piece = piece;
+	net.body = 0;
+	net.nanswers = 0;
+	net.first_status = 0;
+}
+
+/* What the keeper says, 0 if it leaves the request to a worker. More and more comes, until there is a head. */
+static int judge(struct ppa_web *keeper, const uint8_t *data, size_t size, size_t piece)
+{
+	enum ppa_web_seen seen = PPA_WEB_PART;
+	enum ppa_session_end end;
+
+	for (begin(data, size, piece); seen == PPA_WEB_PART; net.piece += piece) {
+		seen = ppa_web_peek(keeper, 7);
+		if (net.piece >= net.left)
+			break;
+	}
+	if (seen != PPA_WEB_HEAD)
+		return 0;
+	end = ppa_session_judge(keeper, 7);
+	if (end == PPA_SESSION_KEEP || net.nanswers != (end != PPA_SESSION_PASS) ||
+	    (end == PPA_SESSION_PASS && net.at != data + 1))
+		abort();
+	return net.first_status;
+}
+
+/* Whoever has got all of a head that is too large may find something else wrong with it first. */
+static bool are_the_same(int a, int b)
+{
+	return a == b || (a == 400 && b == 431) || (a == 431 && b == 400);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static struct ppa_web *web;
+	static struct ppa_web *web, *keeper;
+	size_t piece;
+	int refused;
 	long live;
 
 	if (size < 1)
 		return 0;
-	if (!web && !(web = ppa_web_new()))
+	if ((!web && !(web = ppa_web_new())) || (!keeper && !(keeper = ppa_web_new())))
 		return 0;
-	net.at = data + 1;
-	net.left = size - 1;
-	net.piece = (size_t)1 << (data[0] & 15);
-	net.body = 0;
-	net.nanswers = 0;
+	piece = (size_t)1 << (data[0] & 15);
 	net.is_shut = data[0] & 0x20;
 	ppa_session_set_loopback(data[0] & 0x10);
 	ppa_token_set_file(net.is_shut ? "no file" : "");
 	ppa_settings_allow(!(data[0] & 0x40));
 	live = fake_vheap_live;
+	refused = judge(keeper, data, size, piece);
+	begin(data, size, piece);
 	/* True: the client may go on later; here it has left. */
 	ppa_session_serve(web, 7);
 	if (fake_vheap_live != live || (net.left > 0 && net.nanswers == 0))
+		abort();
+	if (refused && !are_the_same(refused, net.first_status))
 		abort();
 	return 0;
 }
