@@ -27,16 +27,23 @@ import (
 	"github.com/google/pprof/profile"
 )
 
+// slowKind is how a client begins and, once a second, goes on; "" goes on by reading a byte.
+type slowKind struct{ begin, drip string }
+
+func slowKinds(large string) []slowKind {
+	return []slowKind{
+		{"GET " + root + "heap HTTP/1.1\r\nHost: localhost\r\nX-Drip: ", "x"},
+		{"POST " + root + "symbol HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n0x1", "1"},
+		{"POST " + root + "symbol HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n0\r\n", "\r\n"},
+		{"GET " + large + " HTTP/1.1\r\nHost: localhost\r\n\r\n", ""},
+		{"", ""},
+	}
+}
+
 // slowClients keeps n connections that dawdle: heads and bodies that drip, answers that nobody reads, silence.
 func slowClients(ctx context.Context, t *testing.T, addr string, n int, large string) *sync.WaitGroup {
 	var all, connected sync.WaitGroup
-	begin := []string{
-		"GET " + root + "heap HTTP/1.1\r\nHost: localhost\r\nX-Drip: ",
-		"POST " + root + "symbol HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n0x1",
-		"POST " + root + "symbol HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n0\r\n",
-		"GET " + large + " HTTP/1.1\r\nHost: localhost\r\n\r\n",
-		"",
-	}
+	kinds := slowKinds(large)
 	for i := range n {
 		all.Add(1)
 		connected.Add(1)
@@ -46,7 +53,7 @@ func slowClients(ctx context.Context, t *testing.T, addr string, n int, large st
 				conn, err := net.Dial("tcp", addr)
 				if err == nil {
 					conn.(*net.TCPConn).SetReadBuffer(4096)
-					io.WriteString(conn, begin[i%len(begin)])
+					io.WriteString(conn, kinds[i%len(kinds)].begin)
 				}
 				if first {
 					connected.Done()
@@ -56,7 +63,7 @@ func slowClients(ctx context.Context, t *testing.T, addr string, n int, large st
 					continue
 				}
 				// One byte a second until the server has had enough; nothing is read.
-				drip := []string{"x", "1", "\r\n", "", ""}[i%len(begin)]
+				drip := kinds[i%len(kinds)].drip
 				for ctx.Err() == nil && err == nil {
 					select {
 					case <-ctx.Done():
