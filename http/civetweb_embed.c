@@ -355,8 +355,8 @@ int ppa_web_send(struct ppa_web *w, const void *buf, size_t len)
 	int fd = w->conn.client.sock, err;
 	size_t sent = 0;
 
-	if (w->never_waits)
-		return ppa_net_send(fd, buf, len) == (long)len ? 0 : -EAGAIN;
+	if (w->never_waits) /* and says goodbye with it */
+		return ppa_net_send(fd, buf, len, MSG_MORE) == (long)len ? 0 : -EAGAIN;
 	err = ppa_net_send_all(fd, buf, len, &sent, PPA_WEB_SEND_QUICK_MS, PPA_WEB_SEND_QUICK_MS);
 	if (err != -ETIMEDOUT)
 		return err;

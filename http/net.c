@@ -73,9 +73,9 @@ long ppa_net_recv(int fd, void *buf, size_t len, int flags)
 	return ppa_syscall(SYS_recvfrom, fd, (long)buf, (long)len, flags | MSG_DONTWAIT, 0, 0);
 }
 
-long ppa_net_send(int fd, const void *buf, size_t len)
+long ppa_net_send(int fd, const void *buf, size_t len, int flags)
 {
-	return ppa_syscall(SYS_sendto, fd, (long)buf, (long)len, MSG_NOSIGNAL | MSG_DONTWAIT, 0, 0);
+	return ppa_syscall(SYS_sendto, fd, (long)buf, (long)len, flags | MSG_NOSIGNAL | MSG_DONTWAIT, 0, 0);
 }
 
 int ppa_net_poll(int fd, short events, int timeout_ms)
@@ -92,7 +92,7 @@ int ppa_net_send_all(int fd, const void *buf, size_t len, size_t *sent, int idle
 	uint64_t end = ppa_sys_clock_ns(CLOCK_MONOTONIC) + (uint64_t)total_ms * NS_PER_MS;
 
 	while (*sent < len) {
-		long n = ppa_net_send(fd, (const char *)buf + *sent, len - *sent);
+		long n = ppa_net_send(fd, (const char *)buf + *sent, len - *sent, 0);
 		int ready;
 
 		if (n > 0)

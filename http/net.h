@@ -26,9 +26,10 @@ int ppa_net_listen(int fd, int backlog) PPA_CTX_SERVER;
 int ppa_net_set_option(int fd, int level, int name, int value) PPA_CTX_SERVER;
 int ppa_net_local_address(int fd, struct sockaddr *sa, socklen_t *len) PPA_CTX_SERVER;
 
-/* One recv or send, never blocking and never raising SIGPIPE; -EAGAIN when nothing can move. Context: server. */
+/* One recv or send, never blocking and never raising SIGPIPE; -EAGAIN when nothing can move. MSG_MORE: the end of the
+ * connection follows at once and shares the segment. Context: server. */
 long ppa_net_recv(int fd, void *buf, size_t len, int flags) PPA_CTX_SERVER;
-long ppa_net_send(int fd, const void *buf, size_t len) PPA_CTX_SERVER;
+long ppa_net_send(int fd, const void *buf, size_t len, int flags) PPA_CTX_SERVER;
 
 /* Send buf from *sent on, waiting for the peer at most idle_ms for each step and total_ms overall. 0 when all of it is
  * sent; -ETIMEDOUT when time is up, to go on with *sent if there is more; -EPIPE and the like after which the connection

@@ -126,21 +126,29 @@ static void refuse(struct ppa_web *w)
 					: "400 Bad Request");
 }
 
-/* Its answer is complete. What is here of the rest, and its end, is taken at once, what the client still sends is the
- * gate's to throw away. */
-static enum ppa_session_end discard(int fd)
+/* Take what is here of a request that nobody wants. True: its end was among it. */
+static bool take_all(int fd)
 {
 	char scrap[SCRAP_BYTES];
 	long n = 1;
 
-	ppa_net_shutdown_write(fd);
 	for (int i = 0; n > 0 && i < SCRAPS_MAX; i++)
 		n = ppa_net_recv(fd, scrap, sizeof(scrap), 0);
-	return n > 0 || n == -EAGAIN ? PPA_SESSION_DISCARD : PPA_SESSION_CLOSE;
+	return n <= 0 && n != -EAGAIN;
+}
+
+/* Its answer is complete. What is here of the rest, and its end, is taken at once, what the client still sends is the
+ * gate's to throw away. */
+static enum ppa_session_end discard(int fd)
+{
+	ppa_net_shutdown_write(fd);
+	return take_all(fd) ? PPA_SESSION_CLOSE : PPA_SESSION_DISCARD;
 }
 
 enum ppa_session_end ppa_session_judge(struct ppa_web *w, int fd)
 {
+	bool has_ended;
+
 	switch (ppa_web_judge_peeked(w, fd)) {
 	case PPA_WEB_REQUEST:
 		return PPA_SESSION_PASS;
@@ -149,8 +157,13 @@ enum ppa_session_end ppa_session_judge(struct ppa_web *w, int fd)
 	case PPA_WEB_BAD:
 		break;
 	}
+	/* Who has said all it wanted gets the answer and the connection's end in one segment. */
+	has_ended = take_all(fd);
 	refuse(w);
-	return discard(fd);
+	if (has_ended)
+		return PPA_SESSION_CLOSE;
+	ppa_net_shutdown_write(fd);
+	return PPA_SESSION_DISCARD;
 }
 
 enum ppa_session_end ppa_session_turn_away(int fd)
@@ -163,7 +176,7 @@ enum ppa_session_end ppa_session_turn_away(int fd)
 				    "Connection: close\r\n\r\n"
 				    "profile server busy: no free worker or memory for one\n";
 
-	ppa_net_send(fd, reply, sizeof(reply) - 1);
+	ppa_net_send(fd, reply, sizeof(reply) - 1, MSG_MORE);
 	return discard(fd);
 }
 

@@ -109,10 +109,11 @@ int ppa_net_send_all(int fd, const void *buf, size_t len, size_t *sent, int idle
 	return 0;
 }
 
-long ppa_net_send(int fd, const void *buf, size_t len)
+long ppa_net_send(int fd, const void *buf, size_t len, int flags)
 {
 	size_t sent;
 
+	(void)flags;
 	return ppa_net_send_all(fd, buf, len, &sent, 0, 0) ? -1 : (long)len;
 }
 
