@@ -17,6 +17,7 @@
 #include <time.h>
 
 #include "agent/base/lock.h"
+#include "agent/base/slice.h"
 #include "agent/base/sys.h"
 #include "agent/base/thread.h"
 #include "agent/snapshot/collect.h"
@@ -112,6 +113,7 @@ static void *worker(void *unused)
 		if (!web)
 			web = ppa_web_new();
 		follow(fd, web ? ppa_session_serve(web, fd) : ppa_session_turn_away(fd));
+		ppa_slice_usual();
 		become_idle();
 	}
 	ppa_web_free(web);

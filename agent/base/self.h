@@ -19,6 +19,7 @@ struct ppa_self {
 	bool is_ours;		 /* one of the agent's own threads */
 	bool is_spawning;	 /* creating one: what libc allocates for it is ours, too */
 	bool is_resolving;	 /* asking dlsym for the genuine allocator */
+	bool has_longest_slice;	 /* of CPU, as ppa_slice_longest says */
 	uint64_t heap_left; /* bytes to the next sample point, counting each block as one more than asked; 0: ask */
 	uint64_t heap_rate; /* the rate heap_left was drawn with; 0: drawn with none */
 	struct ppa_trace_track *track; /* where its part of the trace goes; of a former recording perhaps */

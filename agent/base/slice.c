@@ -9,16 +9,22 @@
  *
  * Measured: a program wakes up 2,000 times a second while a 149 MB file is read for its lines, one of two CPUs free. p99
  * from 137..367 us down to the 95..210 that it has when nobody reads. Its longest stop, 3.5 to 5.6 ms in each round, is
- * 1.5 to 3.3 where the reader also offers its CPU from time to time (nobody reads: 0.2 to 3.7).
+ * 1.5 to 3.3 where the reader also offers its CPU from time to time (nobody reads: 0.2 to 3.7). What was left of these
+ * were turns that had begun with the usual slice, 1.4 ms, of who had asked for the lines: at that thread's first file and
+ * at its encoding. With both given away, p99 of 5,500 wakes in 30 rounds went from 265 us to 154, and the longest stop of
+ * the median round from 1.2 ms to 0.24 (nobody reads: 132 us and 0.15; another program computes as long: 164 us and 1.0).
  *
  * Not for who works in short pieces and sleeps in between, as all others of ours do: redis beside 200 clients of ours at
- * work had a p99 one tenth higher with it. */
+ * work had a p99 one tenth higher with it. And where more compute than there are CPUs, who has the longest slice is the
+ * last of them: a dump of 1,000 threads beside nine of them, which needs no file, took 62 ms with it and 45 without. */
 #include "agent/base/slice.h"
 
 #include <sched.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/syscall.h>
 
+#include "agent/base/self.h"
 #include "agent/base/sys.h"
 
 #define LONGEST_NS UINT64_C(100000000) /* the kernel cuts what is asked for to 0.1 to 100 ms */
@@ -32,14 +38,32 @@ struct attr {
 	uint64_t runtime, deadline, period;
 };
 
-void ppa_slice_longest(void)
+/* 0 is as long as everybody's. */
+static bool set_slice(uint64_t ns)
 {
 	struct attr a = {.size = 0};
 
 	/* Of a deadline thread's attributes the runtime is another. */
 	if (ppa_syscall(SYS_sched_getattr, 0, (long)&a, sizeof(a), 0, 0, 0) ||
 	    (a.policy != SCHED_OTHER && a.policy != SCHED_BATCH))
+		return false;
+	a.runtime = ns;
+	return ppa_syscall(SYS_sched_setattr, 0, (long)&a, 0, 0, 0, 0) == 0;
+}
+
+void ppa_slice_longest(void)
+{
+	if (ppa_self.has_longest_slice)
 		return;
-	a.runtime = LONGEST_NS;
-	ppa_syscall(SYS_sched_setattr, 0, (long)&a, 0, 0, 0, 0);
+	ppa_self.has_longest_slice = set_slice(LONGEST_NS);
+	/* The deadline of the turn that has begun would stay. */
+	if (ppa_self.has_longest_slice)
+		ppa_syscall(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
+}
+
+void ppa_slice_usual(void)
+{
+	if (ppa_self.has_longest_slice)
+		set_slice(0);
+	ppa_self.has_longest_slice = false;
 }

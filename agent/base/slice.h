@@ -10,8 +10,12 @@
 #include "agent/base/sys.h"
 
 /* The calling thread, one of ours, is about to compute for long: whoever of the target wakes up on its CPU is to get it at
- * once. Its share of the CPU, policy and priority stay as they are. Kernels before 6.12 take no notice. Context: server. */
+ * once. What is left of its turn goes to who waits; its share of the CPU, policy and priority stay as they are. Nothing if
+ * it has it already. Kernels before 6.12 know no slices. Context: server. */
 void ppa_slice_longest(void) PPA_CTX_SERVER;
+
+/* From the next turn on it is like everybody's again; nothing if it is. Context: server. */
+void ppa_slice_usual(void) PPA_CTX_SERVER;
 
 /* Between two pieces of much work: who waits for this CPU and should have it by now need not wait for the next tick. The
  * kernel sees to that whenever it brings a running thread's account up to date, as it does to tell it its CPU time; a

@@ -395,6 +395,7 @@ static void wait_locked(struct file *f, uint64_t deadline_ns)
 			break;
 		}
 		ppa_unlock(&state.lock);
+		ppa_slice_longest(); /* there is much to encode, too */
 		ppa_syscall(SYS_futex, (long)&state.done, FUTEX_WAIT_PRIVATE, seen, (long)&ts, 0, 0);
 		ppa_lock(&state.lock);
 	}

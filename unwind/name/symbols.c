@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "agent/base/lock.h"
+#include "agent/base/slice.h"
 #include "agent/base/vheap.h"
 #include "unwind/name/bt_alloc.h"
 #include "unwind/name/demangle.h"
@@ -48,6 +49,8 @@ static struct table *load_locked(const struct ppa_module *m, const struct ppa_fi
 	if (!t)
 		return NULL;
 	t->key = *k;
+	/* What follows is of a size that only the file knows, and so are its lines. */
+	ppa_slice_longest();
 	t->err = ppa_symload(m, &t->symbols);
 	t->next = cache.tables;
 	cache.tables = t;
