@@ -132,23 +132,22 @@ static void unclaim(struct ppa_thread *t)
 	}
 }
 
-/* Bring the timer to the wanted period; again if that changed meanwhile. */
+/* Bring the timer to the wanted period; again if that changed meanwhile. Who changes it and finds the slot claimed leaves
+ * it to whoever has the claim, who therefore looks once more after it let go: the stores and the loads behind them are
+ * sequentially consistent. */
 static void follow_period(struct ppa_thread *t)
 {
 	uint64_t want;
 
-	if (!try_claim(t))
-		return;
-	/* A live slot is freed only under the claim, so what is seen now stays. */
-	if (atomic_load(&t->state) != PPA_THREAD_LIVE) {
-		unclaim(t);
-		return;
-	}
 	do {
+		if (!try_claim(t))
+			return;
 		want = atomic_load(&table.period_ns);
-		ppa_timer_set(t, want);
+		/* A live slot is freed only under the claim, so what is seen now stays. */
+		if (atomic_load(&t->state) == PPA_THREAD_LIVE)
+			ppa_timer_set(t, want);
+		unclaim(t);
 	} while (want != atomic_load(&table.period_ns));
-	unclaim(t);
 }
 
 void ppa_threads_enter(struct ppa_thread *t, uintptr_t frame)
