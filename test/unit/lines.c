@@ -44,9 +44,10 @@ static _Atomic int nthreads;
 static bool has_no_threads;
 static __thread bool lets_others_first;
 
-void ppa_slice_longest(void)
+bool ppa_slice_longest(void)
 {
 	lets_others_first = true;
+	return true;
 }
 
 static void *thread_main(void *arg)

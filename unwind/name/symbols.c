@@ -50,7 +50,8 @@ static struct table *load_locked(const struct ppa_module *m, const struct ppa_fi
 		return NULL;
 	t->key = *k;
 	/* What follows is of a size that only the file knows, and so are its lines. */
-	ppa_slice_longest();
+	if (ppa_slice_longest())
+		ppa_slice_give_turn();
 	t->err = ppa_symload(m, &t->symbols);
 	t->next = cache.tables;
 	cache.tables = t;
