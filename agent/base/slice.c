@@ -11,8 +11,9 @@
  * from 137..367 us down to the 95..210 that it has when nobody reads. Its longest stop, 3.5 to 5.6 ms in each round, is
  * 1.5 to 3.3 where the reader also offers its CPU from time to time (nobody reads: 0.2 to 3.7). What was left of these
  * were turns that had begun with the usual slice, 1.4 ms, of who had asked for the lines: at that thread's first file and
- * at its encoding. With those turns given away, p99 of 5,500 wakes in 30 rounds went from 265 us to 154, and the longest stop of
- * the median round from 1.2 ms to 0.24 (nobody reads: 132 us and 0.15; another program computes as long: 164 us and 1.0).
+ * at its encoding. With those turns given away, p99 of 3,500 to 6,000 wakes went from 265..423 us to 154..269 (nobody reads:
+ * 132..173; another program computes as long: 147..382), and wakes that are over 1 ms late from 0.4 % to 0.07..0.39 (nobody
+ * reads: 0.07..0.15). What the kernel does to read from disk it is not interrupted in.
  *
  * Not for who works in short pieces and sleeps in between, as all others of ours do: redis beside 200 clients of ours at
  * work had a p99 one tenth higher with it. And where more compute than there are CPUs, who has the longest slice is the

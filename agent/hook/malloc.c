@@ -14,7 +14,7 @@
  *   free first asks whether there is a table, and jumps if there is  on 0.04, off 0.00 (151)
  *   the same, and jumps if there is none                             on 0.02, off 0.03 (151)
  *   free jumps through a pointer, which is libc's while off          on 0.05, off 0.00
- * On a machine at rest (160 rounds, the control within 0.002), where each instruction is a hundredth:
+ * On a machine at rest (160 rounds, the control within 0.003), where each instruction is a hundredth:
  *   as it is                                                         on 0.04 (two threads 0.06), off 0.04
  *   malloc jumps through a pointer, which is libc's while off        on 0.08, off 0.00
  *   free jumps through a table of functions instead of the filter    on 0.10, off 0.08

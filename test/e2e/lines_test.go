@@ -5,14 +5,18 @@
 package e2e
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/google/pprof/profile"
 )
@@ -75,6 +79,32 @@ func linesProgram(t *testing.T, flags ...string) (source, binary string) {
 		t.Fatalf("g++: %v\n%s", err, out)
 	}
 	return source, binary
+}
+
+// Promise: who read a file for an answer is scheduled as it was before, once that is out.
+func TestReadersBecomeUsualAgain(t *testing.T) {
+	_, binary := linesProgram(t, "-g")
+	x := start(t, nil, binary)
+	linesProfile(t, x, filepath.Join(t.TempDir(), "cpu.pb.gz"))
+	slices := func() (n int, longest uint64) {
+		schedGetattr := map[string]uintptr{"amd64": 315, "arm64": 275}[runtime.GOARCH]
+		for tid, name := range tasks(x.pid()) {
+			var attr struct { // struct sched_attr, version 0
+				size, policy              uint32
+				flags                     uint64
+				nice, priority            uint32
+				runtime, deadline, period uint64
+			}
+			_, _, err := syscall.RawSyscall6(schedGetattr, uintptr(tid), uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0, 0, 0)
+			if err == 0 && name == "pprof-http" {
+				n, longest = n+1, max(longest, attr.runtime)
+			}
+		}
+		return
+	}
+	n, longest := 0, uint64(0)
+	waitFor(t, 10*time.Second, "the worker's usual slice", func() bool { n, longest = slices(); return n > 0 && longest < 100e6 },
+		func() string { return fmt.Sprintf("%d workers, a slice of %d ns", n, longest) })
 }
 
 func TestLinesOfASavedProfile(t *testing.T) {
