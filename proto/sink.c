@@ -33,15 +33,32 @@ static bool grow(struct ppa_sink *s, size_t need)
 	return true;
 }
 
-void ppa_sink_write(struct ppa_sink *s, const void *data, size_t len)
+/* Is there room for len more? */
+static bool has_room(struct ppa_sink *s, size_t len)
 {
 	if (s->err || !len)
-		return;
+		return false;
 	if (len > SIZE_MAX - s->len || (s->len + len > s->cap && !grow(s, s->len + len))) {
 		s->err = -ENOMEM;
-		return;
+		return false;
 	}
+	return true;
+}
+
+void ppa_sink_write(struct ppa_sink *s, const void *data, size_t len)
+{
+	if (!has_room(s, len))
+		return;
 	memcpy(s->bytes + s->len, data, len);
+	s->len += len;
+}
+
+void ppa_sink_repeat(struct ppa_sink *s, size_t from, size_t len)
+{
+	/* Only then is it known where the bytes lie. */
+	if (!has_room(s, len))
+		return;
+	memcpy(s->bytes + s->len, s->bytes + from, len);
 	s->len += len;
 }
 

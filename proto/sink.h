@@ -18,6 +18,10 @@ struct ppa_sink {
 
 void ppa_sink_init(struct ppa_sink *s) PPA_CTX_SERVER;
 void ppa_sink_write(struct ppa_sink *s, const void *data, size_t len) PPA_CTX_SERVER;
+
+/* Write once more what stands at offset from of s, len bytes, which were written before. */
+void ppa_sink_repeat(struct ppa_sink *s, size_t from, size_t len) PPA_CTX_SERVER;
+
 void ppa_sink_free(struct ppa_sink *s) PPA_CTX_SERVER;
 
 #endif

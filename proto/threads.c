@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Of a thousand threads most wait in the same few places: what a location's lines look like is made once and copied from
+ * then on. */
 #include "proto/threads.h"
 
 #include <errno.h>
@@ -7,15 +10,23 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/base/vheap.h"
 #include "agent/snapshot/snapshot.h"
 #include "proto/sink.h"
 #include "proto/sound.h"
 
 enum { LINE_MAX = 160, OWN_LABELS = 4 };
 
+/* What was written of a location the first time; len 0: nothing yet. */
+struct written {
+	size_t frames, frames_len;
+	size_t place, place_len; /* as a creator */
+};
+
 struct printing {
 	const struct ppa_snapshot *s;
 	struct ppa_sink *out;
+	struct written *written; /* of each location; NULL: no memory for it */
 };
 
 static void PPA_PRINTF(2, 3) put(const struct printing *p, const char *fmt, ...)
@@ -73,9 +84,14 @@ static const struct ppa_label *label(const struct printing *p, const struct ppa_
 	return NULL;
 }
 
+static uint32_t location_index(const struct printing *p, const struct ppa_snap_sample *sample, uint32_t i)
+{
+	return p->s->stack_locs[sample->first_loc + i];
+}
+
 static const struct ppa_location *location(const struct printing *p, const struct ppa_snap_sample *sample, uint32_t i)
 {
-	return &p->s->locations[p->s->stack_locs[sample->first_loc + i]];
+	return &p->s->locations[location_index(p, sample, i)];
 }
 
 static const struct ppa_function *function(const struct printing *p, const struct ppa_location *l, uint32_t line)
@@ -102,17 +118,44 @@ static void put_place(const struct printing *p, const struct ppa_location *l, ui
 	put_text(p, "\n");
 }
 
+static void put_location(const struct printing *p, const struct ppa_location *l)
+{
+	for (uint32_t k = 0; k < l->nlines; k++) {
+		put_name(p, function(p, l, k)->name);
+		put_text(p, "(...)\n");
+		put_place(p, l, k);
+	}
+}
+
 static void put_frames(const struct printing *p, const struct ppa_snap_sample *sample)
 {
 	for (uint32_t i = 0; i < sample->nlocs; i++) {
-		const struct ppa_location *l = location(p, sample, i);
+		uint32_t at = location_index(p, sample, i);
+		struct written *w = p->written ? &p->written[at] : NULL;
+		size_t from = p->out->len;
 
-		for (uint32_t k = 0; k < l->nlines; k++) {
-			put_name(p, function(p, l, k)->name);
-			put_text(p, "(...)\n");
-			put_place(p, l, k);
+		if (w && w->frames_len) {
+			ppa_sink_repeat(p->out, w->frames, w->frames_len);
+			continue;
 		}
+		put_location(p, &p->s->locations[at]);
+		if (w)
+			*w = (struct written){from, p->out->len - from, w->place, w->place_len};
 	}
+}
+
+static void put_creators_place(const struct printing *p, uint32_t at)
+{
+	struct written *w = p->written ? &p->written[at] : NULL;
+	size_t from = p->out->len;
+
+	if (w && w->place_len) {
+		ppa_sink_repeat(p->out, w->place, w->place_len);
+		return;
+	}
+	put_place(p, &p->s->locations[at], 0);
+	if (w)
+		*w = (struct written){w->frames, w->frames_len, from, p->out->len - from};
 }
 
 /* std::thread and Rust's std stand between the creator and pthread_create, and say nothing. */
@@ -135,7 +178,7 @@ static void put_creator(const struct printing *p, const struct ppa_snap_sample *
 	if (tid)
 		put(p, " in goroutine %" PRId64, tid);
 	put_text(p, "\n");
-	put_place(p, location(p, sample, i), 0);
+	put_creators_place(p, location_index(p, sample, i));
 }
 
 static void put_head(const struct printing *p, const struct ppa_snap_sample *sample)
@@ -164,10 +207,11 @@ static void put_head(const struct printing *p, const struct ppa_snap_sample *sam
 
 int ppa_threads_encode(const struct ppa_snapshot *s, struct ppa_sink *out)
 {
-	struct printing p = {s, out};
+	struct printing p = {s, out, NULL};
 
 	if (!ppa_sound_check(s))
 		return out->err = -EINVAL;
+	p.written = ppa_vheap_calloc(s->nlocations + 1, sizeof(*p.written));
 	for (size_t i = 0; i < s->nsamples; i++) {
 		const struct ppa_snap_sample *sample = &s->samples[i];
 
@@ -184,5 +228,6 @@ int ppa_threads_encode(const struct ppa_snapshot *s, struct ppa_sink *out)
 		put_text(&p, s->comments[i]);
 		put_text(&p, "\n");
 	}
+	ppa_vheap_free(p.written);
 	return out->err;
 }

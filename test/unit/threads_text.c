@@ -93,6 +93,31 @@ static void blocks_look_as_go_prints_them(void **state)
 	ppa_sink_free(&out);
 }
 
+/* So many that the text moves in memory while what it repeats stands in it. */
+static void what_is_repeated_looks_as_the_first_time(void **state)
+{
+	enum { TIMES = 2000 };
+	static struct ppa_snap_sample many[2 * TIMES];
+	struct ppa_snapshot s = snapshot();
+	struct ppa_sink out;
+	size_t block;
+
+	(void)state;
+	for (size_t i = 0; i < PPA_ARRAY_LEN(many); i++)
+		many[i] = samples[i % 2];
+	s.samples = many;
+	s.nsamples = PPA_ARRAY_LEN(many);
+	s.ncomments = 0;
+	ppa_sink_init(&out);
+	assert_int_equal(ppa_threads_encode(&s, &out), 0);
+	assert_int_equal(out.len % TIMES, 0);
+	block = out.len / TIMES;
+	assert_memory_equal(out.bytes + block - 2, "\n\n", 2);
+	for (size_t i = 1; i < TIMES; i++)
+		assert_memory_equal(out.bytes + i * block, out.bytes, block);
+	ppa_sink_free(&out);
+}
+
 static void a_snapshot_that_contradicts_itself_is_refused(void **state)
 {
 	struct ppa_snapshot s = snapshot();
@@ -110,6 +135,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(blocks_look_as_go_prints_them),
+		cmocka_unit_test(what_is_repeated_looks_as_the_first_time),
 		cmocka_unit_test(a_snapshot_that_contradicts_itself_is_refused),
 	};
 
