@@ -226,8 +226,10 @@ __attribute__((constructor)) static void init(void)
 {
 	int saved = errno;
 
-	if (ppa_config_is_off(environ))
+	if (ppa_config_is_off(environ)) {
+		ppa_heap_stay_off();
 		return;
+	}
 	ppa_log_init();
 	ppa_config_read(environ, &config);
 	find_program();
@@ -248,6 +250,8 @@ __attribute__((constructor)) static void init(void)
 		start_server(false);
 		if (config.heap_rate && config.heap_rate < FINE_HEAP_RATE)
 			ppa_ready_wait(READY_MS);
+	} else {
+		ppa_heap_stay_off();
 	}
 	errno = saved;
 }

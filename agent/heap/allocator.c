@@ -103,6 +103,9 @@ static size_t no_usable_size(void *p)
 	return 0;
 }
 
+/* What dlsym answered. */
+static struct ppa_allocator genuine;
+
 struct ppa_allocator ppa_allocator = {
 	.malloc = boot_malloc,
 	.calloc = boot_calloc,
@@ -143,6 +146,7 @@ static void resolve(void)
 	/* musl is small: what is that near to one of its functions (one that we do not hook) is its own. */
 	a.nests = !gnu_get_libc_version && (uintptr_t)a.calloc - (uintptr_t)sysconf + MUSL_BYTES < 2 * MUSL_BYTES;
 	ppa_resolve_end(&r);
+	genuine = a;
 	/* Word by word equal for all who race, and every word is valid at any moment. */
 	ppa_allocator = a;
 }
@@ -163,7 +167,71 @@ void *ppa_allocator_own(size_t n, bool zeroed)
 	return zeroed ? ppa_allocator.calloc(1, n) : ppa_allocator.malloc(n);
 }
 
+/* ---- switched on after the start ---- */
+
+static void *asking_malloc(size_t n)
+{
+	ppa_heap_ask_again();
+	return genuine.malloc(n);
+}
+
+static void *asking_calloc(size_t n, size_t size)
+{
+	ppa_heap_ask_again();
+	return genuine.calloc(n, size);
+}
+
+static void *asking_realloc(void *p, size_t n)
+{
+	ppa_heap_ask_again();
+	return genuine.realloc(p, n);
+}
+
+static int asking_posix_memalign(void **p, size_t alignment, size_t n)
+{
+	ppa_heap_ask_again();
+	return genuine.posix_memalign(p, alignment, n);
+}
+
+static void *asking_aligned_alloc(size_t alignment, size_t n)
+{
+	ppa_heap_ask_again();
+	return genuine.aligned_alloc(alignment, n);
+}
+
+static void *asking_memalign(size_t alignment, size_t n)
+{
+	ppa_heap_ask_again();
+	return genuine.memalign(alignment, n);
+}
+
+static void *asking_valloc(size_t n)
+{
+	ppa_heap_ask_again();
+	return genuine.valloc(n);
+}
+
+static void *asking_pvalloc(size_t n)
+{
+	ppa_heap_ask_again();
+	return genuine.pvalloc(n);
+}
+
+void ppa_allocator_ask_threads(void)
+{
+	if (!genuine.malloc)
+		resolve();
+	ppa_allocator.malloc = asking_malloc;
+	ppa_allocator.calloc = asking_calloc;
+	ppa_allocator.realloc = asking_realloc;
+	ppa_allocator.posix_memalign = asking_posix_memalign;
+	ppa_allocator.aligned_alloc = asking_aligned_alloc;
+	ppa_allocator.memalign = asking_memalign;
+	ppa_allocator.valloc = asking_valloc;
+	ppa_allocator.pvalloc = asking_pvalloc;
+}
+
 uintptr_t ppa_heap_allocator_address(void)
 {
-	return (uintptr_t)ppa_allocator.malloc;
+	return (uintptr_t)(genuine.malloc ? genuine.malloc : ppa_allocator.malloc);
 }

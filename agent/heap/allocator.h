@@ -41,4 +41,9 @@ static inline bool ppa_allocator_serves_own(void)
  * Context: any. */
 void *ppa_allocator_own(size_t n, bool zeroed) PPA_CTX_ANY;
 
+/* From now on each thread whose count never runs out asks again at its next allocation: for who switches sampling on in
+ * a process that was started without. The table's entries get a step in between for it, for good: nobody knows when
+ * the last thread has come by. Context: any. */
+void ppa_allocator_ask_threads(void) PPA_CTX_ANY;
+
 #endif

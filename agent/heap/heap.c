@@ -4,8 +4,12 @@
  * the hook itself (hook/malloc.c): one subtraction.
  *
  * A thread whose count ran out draws the distance to its next point with the rate of then and keeps that rate with the
- * distance, so a point is always weighed with the rate that made it. While sampling is off a thread counts down an idle
- * distance and looks again. The process forgets, so starting over at any moment biases nothing.
+ * distance, so a point is always weighed with the rate that made it. While sampling is switched off a thread counts down an
+ * idle distance and looks again. The process forgets, so starting over at any moment biases nothing.
+ *
+ * Where the agent, or only sampling, is off since the start a thread's count never runs out: a branch that was never taken
+ * costs nothing, one that is taken once a MiB costs a cycle of each pair (see hook/malloc.c). Whoever switches sampling on
+ * then has the threads ask (ppa_allocator_ask_threads).
  *
  * When half the room for live blocks is used up, the rate is doubled, again with each thirty-second more, and for each
  * block that is refused all the same: the weights keep the sums true. */
@@ -15,6 +19,7 @@
 
 #include "agent/base/self.h"
 #include "agent/base/sys.h"
+#include "agent/heap/allocator.h"
 #include "agent/heap/blocks.h"
 #include "agent/heap/own.h"
 #include "agent/heap/poisson.h"
@@ -29,6 +34,7 @@ enum {
 	STEPS = 32,    /* of the room for blocks: each holds as many samples, so all are equally true */
 	SMALLEST_CLASS = 16,
 };
+#define NEVER (UINT64_C(1) << 62)
 #define LARGEST_CLASS (UINT64_C(1) << (PPA_HEAP_TAGS_SHIFT - 1))
 
 PPA_SITES(ppa_heap_sites, 0);
@@ -37,6 +43,7 @@ static struct {
 	_Atomic uint64_t rate; /* 0: off */
 	_Atomic bool is_ready; /* stacks can be recorded */
 	_Atomic bool is_entered;
+	_Atomic bool is_endless; /* known to be off, and never was on: counts do not run out */
 	_Atomic uint64_t samples, lost;
 	_Atomic unsigned refused; /* blocks for which there was no room, since there last was enough */
 } heap;
@@ -80,7 +87,7 @@ PPA_CTX_MALLOC static void draw(void)
 		atomic_store_explicit(&heap.is_entered, true, memory_order_relaxed);
 	ppa_self.heap_rate = rate;
 	if (!rate)
-		ppa_self.heap_left = IDLE_BYTES;
+		ppa_self.heap_left = atomic_load_explicit(&heap.is_endless, memory_order_relaxed) ? NEVER : IDLE_BYTES;
 	else
 		ppa_self.heap_left = rate == 1 ? 0 : ppa_poisson_gap(ppa_random_next(), rate);
 }
@@ -203,10 +210,30 @@ uint64_t ppa_heap_rate(void)
 	return atomic_load_explicit(&heap.rate, memory_order_relaxed);
 }
 
-void ppa_heap_set_rate(uint64_t bytes)
+static void set_rate(uint64_t bytes)
 {
 	atomic_store_explicit(&heap.rate, bytes < PPA_POISSON_RATE_MAX ? bytes : PPA_POISSON_RATE_MAX,
 			      memory_order_relaxed);
+}
+
+void ppa_heap_set_rate(uint64_t bytes)
+{
+	set_rate(bytes);
+	/* A thread that saw the old rate and counts to NEVER just now is asked as well: the way to ask it stays. */
+	if (bytes && atomic_exchange_explicit(&heap.is_endless, false, memory_order_relaxed))
+		ppa_allocator_ask_threads();
+}
+
+void ppa_heap_stay_off(void)
+{
+	atomic_store_explicit(&heap.is_endless, true, memory_order_relaxed);
+}
+
+void ppa_heap_ask_again(void)
+{
+	/* No rate draws a distance like that; blocks that nobody had room for may have shortened it. */
+	if (ppa_unlikely(ppa_self.heap_left > NEVER / 4))
+		ppa_self.heap_left = 0;
 }
 
 struct ppa_heap_state ppa_heap_get_state(void)
@@ -232,7 +259,9 @@ int ppa_heap_start(uint64_t rate)
 		err = ppa_stack_init();
 	if (err)
 		return err;
-	ppa_heap_set_rate(rate);
+	set_rate(rate);
+	if (!rate)
+		ppa_heap_stay_off();
 	/* release: sites and buffers are there; pairs with the acquire in draw. */
 	atomic_store_explicit(&heap.is_ready, true, memory_order_release);
 	/* The thread that got here may have drawn an idle distance before. */

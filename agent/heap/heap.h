@@ -61,7 +61,8 @@ struct ppa_heap_block {
 void ppa_heap_each_block(void (*visit)(const struct ppa_heap_block *b, void *arg), void *arg) PPA_CTX_SERVER;
 
 /* Mean bytes between samples, as set; 0 is off, 1 every allocation. A thread takes a new rate up at its next sample
- * point. Context: any. */
+ * point; at its next allocation but one when sampling was off since the start, within a MiB of allocations when it was
+ * switched off later. Context: any. */
 uint64_t ppa_heap_rate(void) PPA_CTX_ANY;
 void ppa_heap_set_rate(uint64_t bytes) PPA_CTX_ANY;
 
@@ -80,6 +81,10 @@ struct ppa_heap_state {
 };
 struct ppa_heap_state ppa_heap_get_state(void) PPA_CTX_ANY;
 
+/* For the allocator: the calling thread asks for the rate at its next allocation if its count would never run out.
+ * Context: malloc. */
+void ppa_heap_ask_again(void) PPA_CTX_MALLOC;
+
 /* For the hooks: n bytes are about to be allocated by a thread whose count ran out. Is the block to be recorded? If so,
  * *rate is what to record it with. Context: malloc. */
 bool ppa_heap_decide(size_t n, uint64_t *rate) PPA_CTX_MALLOC;
@@ -93,6 +98,9 @@ void ppa_heap_forget(const struct ppa_block *l) PPA_CTX_MALLOC;
 
 /* Begin to sample. 0 or -ENOMEM (nothing is sampled then). Context: init. */
 int ppa_heap_start(uint64_t rate) PPA_CTX_INIT;
+
+/* The agent is off in this process: nothing will be sampled. Context: init. */
+void ppa_heap_stay_off(void) PPA_CTX_INIT;
 
 /* The child of a fork goes on with the parent's live heap. Context: child. */
 void ppa_heap_reset(void) PPA_CTX_CHILD;

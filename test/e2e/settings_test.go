@@ -184,18 +184,49 @@ func TestSettingsSwitchOn(t *testing.T) {
 		{"heap_rate=1", "heap", "keep_realloc", []string{victim("allockeep")}},
 	} {
 		x := start(t, off, c.command...)
-		seen := func() int { return strings.Count(string(x.get(root+c.kind+"?debug=1").body), c.name) }
-		if seen() != 0 {
-			t.Errorf("%s is seen before", c.name)
-		}
-		if a, err := ask(x.addr, "PUT", root+"settings", "", []byte(c.setting)); err != nil || a.status != 200 {
-			t.Fatalf("%s: %v %v", c.setting, a, err)
-		}
+		x.switchOn(c.setting, c.kind, c.name)
 		x.open()
 		x.awaitOutput("done")
-		if seen() == 0 {
+		if !x.knows(c.kind, c.name) {
 			t.Errorf("%s: %s is not seen", c.setting, c.name)
 		}
 		x.finish()
+	}
+}
+
+func (x *target) knows(kind, name string) bool {
+	return strings.Contains(string(x.get(root+kind+"?debug=1").body), name)
+}
+
+func (x *target) switchOn(setting, kind, name string) {
+	x.t.Helper()
+	if x.knows(kind, name) {
+		x.t.Errorf("%s is seen before", name)
+	}
+	if a, err := ask(x.addr, "PUT", root+"settings", "", []byte(setting)); err != nil || a.status != 200 {
+		x.t.Fatalf("%s: %v %v", setting, a, err)
+	}
+}
+
+// Promise: every thread takes heap_rate up at its next allocation but one, whatever function it allocates with, in a
+// program that allocated before.
+func TestSettingsSwitchOnAtOnce(t *testing.T) {
+	for name, program := range map[string]string{"glibc": victim("allockeep"), "musl": compileVictim(t, "musl-gcc", "allockeep.c")} {
+		t.Run(name, func(t *testing.T) {
+			x := start(t, []string{"PPROF_SETTINGS=1", "PPROF_HEAP_RATE=0"}, program, "threads")
+			x.awaitOutput("ready")
+			x.switchOn("heap_rate=1", "heap", "keep_")
+			x.open()
+			lines := x.truthLines(1)
+			p := x.heap("heap")
+			for _, f := range lines {
+				want, _ := strconv.ParseInt(f[1], 10, 64)
+				// In musl's calloc there is a malloc, before which the thread has asked.
+				if got := heapOf(p, f[0])[allocObjects]; got != want && got != want-1 {
+					t.Errorf("%s: %d blocks in the profile, %d allocated, of which one may ask", f[0], got, want)
+				}
+			}
+			x.finish()
+		})
 	}
 }
