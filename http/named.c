@@ -21,9 +21,20 @@
 
 enum { SECONDS_MAX = 24 * 3600, FILE_NAME_MAX = 80 };
 
-static bool client_is_gone(void *web)
+/* A text that is being made. */
+struct text {
+	struct ppa_request *r;
+	struct ppa_sink body;
+};
+
+static bool client_is_gone(void *arg)
 {
-	return ppa_web_is_gone(web);
+	return ppa_web_is_gone(((struct text *)arg)->r->web);
+}
+
+static void write_first_part(void *arg, const struct ppa_snapshot *part)
+{
+	ppa_text_encode(part, &((struct text *)arg)->body);
 }
 
 /* debug=: what is no number is 0; a number beyond 64 bits is one all the same. */
@@ -70,28 +81,26 @@ static int parse(const char *query, struct ppa_named_request *req, struct ppa_fo
 }
 
 /* debug=1 and 2. */
-static void reply_text(struct ppa_request *r, struct ppa_snapshot *snapshot)
+static void reply_text(struct text *t, struct ppa_snapshot *snapshot)
 {
-	struct ppa_sink body;
-	int err;
+	int err = ppa_text_encode(snapshot, &t->body);
 
-	ppa_sink_init(&body);
-	err = ppa_text_encode(snapshot, &body);
 	/* Before sending, which may take long: others are waiting for it. */
 	ppa_snapshot_free(snapshot);
 	if (err)
-		ppa_reply_error(r, 500, "failed to encode profile: out of memory");
+		ppa_reply_error(t->r, 500, "failed to encode profile: out of memory");
 	else
-		ppa_reply_ok(r, PPA_TYPE_TEXT, NULL, body.bytes, body.len);
-	ppa_sink_free(&body);
+		ppa_reply_ok(t->r, PPA_TYPE_TEXT, NULL, t->body.bytes, t->body.len);
 }
 
 void ppa_handle_named(struct ppa_request *r)
 {
+	struct text text = {.r = r};
 	struct ppa_named_request req = {
 		.kind = ppa_kinds_find(r->path + sizeof(PPA_ROUTES_PREFIX) - 1),
+		.first_part = write_first_part,
 		.is_cancelled = client_is_gone,
-		.arg = r->web,
+		.arg = &text,
 	};
 	struct ppa_snapshot *snapshot = NULL;
 	char name[FILE_NAME_MAX];
@@ -112,13 +121,15 @@ void ppa_handle_named(struct ppa_request *r)
 		ppa_format_reply_head(r, &wish, name);
 		return;
 	}
+	ppa_sink_init(&text.body);
 	err = ppa_collect_named(&req, &snapshot);
 	if (err == -ECANCELED)
 		r->keeps_alive = false;
 	else if (err)
 		ppa_reply_error(r, 500, "failed to collect profile");
 	else if (req.wants_text)
-		reply_text(r, snapshot);
+		reply_text(&text, snapshot);
 	else
 		ppa_format_reply(r, &wish, snapshot, name);
+	ppa_sink_free(&text.body);
 }

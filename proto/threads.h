@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Threads one by one, as Go prints them with debug=2 and in a panic: for people, and for tools that read such dumps.
+ * Threads one by one, as Go prints them with debug=2 and in a panic: for people, and for tools that read such dumps. A dump may
+ * come in several snapshots, one after the other, the last with the comments.
  *
  * The snapshot has a sample for each thread, with labels tid, state, minutes and name, in this order, and then the
  * program's own, which the head shows as Go 1.26 does; behind it, where it is known, one for the stack that created it,

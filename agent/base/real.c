@@ -23,12 +23,15 @@ static const struct {
 	const char *name;
 	size_t offset;
 } entries[] = {
-	ENTRY(pthread_create), ENTRY(pthread_exit), ENTRY(pthread_sigmask), ENTRY(sigprocmask),	 ENTRY(sigaction),
-	ENTRY(signal),	       ENTRY(sigwait),	    ENTRY(sigwaitinfo),	    ENTRY(sigtimedwait), ENTRY(sigpending),
-	ENTRY(signalfd),       ENTRY(fork),	    ENTRY(daemon),	    ENTRY(forkpty),	 ENTRY(execve),
-	ENTRY(execv),	       ENTRY(execvp),	    ENTRY(execvpe),	    ENTRY(fexecve),	 ENTRY(posix_spawn),
-	ENTRY(posix_spawnp),   ENTRY(dlopen),	    ENTRY(dlmopen),	    ENTRY(dlclose),	 ENTRY(thrd_create),
-	ENTRY(thrd_exit),
+	ENTRY(pthread_create), ENTRY(pthread_exit), ENTRY(pthread_sigmask),
+	ENTRY(sigprocmask),    ENTRY(sigaction),    ENTRY(signal),
+	ENTRY(sigwait),	       ENTRY(sigwaitinfo),  ENTRY(sigtimedwait),
+	ENTRY(sigpending),     ENTRY(signalfd),	    ENTRY(fork),
+	ENTRY(daemon),	       ENTRY(forkpty),	    ENTRY(execve),
+	ENTRY(execv),	       ENTRY(execvp),	    ENTRY(execvpe),
+	ENTRY(fexecve),	       ENTRY(posix_spawn),  ENTRY(posix_spawnp),
+	ENTRY(dlopen),	       ENTRY(dlmopen),	    ENTRY(dlclose),
+	ENTRY(thrd_create),    ENTRY(thrd_exit),    ENTRY(pthread_setname_np),
 };
 
 static struct ppa_real real;

@@ -22,6 +22,7 @@ struct winsize;
 struct ppa_real {
 	int (*pthread_create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 	void (*pthread_exit)(void *) __attribute__((noreturn));
+	int (*pthread_setname_np)(pthread_t, const char *);
 	int (*thrd_create)(unsigned long *, int (*)(void *), void *); /* thrd_t is pthread_t in every libc */
 	void (*thrd_exit)(int) __attribute__((noreturn));
 	int (*pthread_sigmask)(int, const sigset_t *, sigset_t *);

@@ -2,8 +2,8 @@
  *
  * Two passes. In the first every thread is looked at, where there are many by several of ours at the same time: sleepers
  * are walked, runners asked for their stack as soon as they are met, so that they answer while the others are read; those
- * of the last dump are met first. The second collects the answers for a while; who did not answer may have gone to sleep,
- * and is looked at once more.
+ * of the last dump are met first. The second collects the answers for a while, in which the caller may work off what is
+ * there; who did not answer may have gone to sleep, and is looked at once more.
  *
  * A thread's place is that on the kernel's list, whoever read it. */
 #include "agent/dump/dump.h"
@@ -24,6 +24,7 @@
 #include "agent/dump/look.h"
 #include "agent/dump/reader.h"
 #include "agent/thread/ask.h"
+#include "agent/thread/renamed.h"
 #include "agent/thread/tasks.h"
 
 enum {
@@ -38,11 +39,16 @@ enum {
 	FRAMES = 24,	     /* of most stacks, at most */
 };
 
+/* So long a name is believed that was given to a sleeper past pthread_setname_np, by writing the kernel's file. */
+#define NAMES_NS (60 * UINT64_C(1000000000))
+
 static struct ppa_lock lock; /* one dump at a time: the questions of ask.h, the crew, and the next; server */
 static struct ppa_dump last; /* empty: none */
 
 struct making {
+	const struct ppa_dump_wish *wish;
 	struct ppa_dump *d;
+	uint64_t callers_cpu_ns; /* of meanwhile */
 	struct ppa_tid_list tasks;
 	struct ppa_tid_map map;
 	struct ppa_dump_reader *readers[PPA_CREW_MAX];
@@ -106,15 +112,6 @@ static void look_again(struct making *m)
 	}
 }
 
-static void wait_for_answers(struct making *m)
-{
-	uint64_t deadline = ppa_sys_clock_ns(CLOCK_MONOTONIC) + ANSWER_NS;
-	struct timespec pause = {0, POLL_NS};
-
-	while (collect(m) && ppa_sys_clock_ns(CLOCK_MONOTONIC) < deadline)
-		ppa_syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, (long)&pause, 0, 0, 0);
-}
-
 static void list_slot(struct ppa_thread *t, void *list)
 {
 	ppa_tid_list_add(list, atomic_load_explicit(&t->tid, memory_order_relaxed));
@@ -168,30 +165,77 @@ static void close_ranks(struct making *m)
 			d->threads[d->nthreads++] = d->threads[i];
 }
 
-/* The readers' stacks, one behind the other. */
+/* The stacks that readers have put since the last time, behind those that are there. */
 static int gather_stacks(struct making *m)
 {
-	size_t base[PPA_CREW_MAX] = {0};
 	struct ppa_dump *d = m->d;
+	size_t base[PPA_CREW_MAX] = {0}, n = d->npcs;
+	uintptr_t *pcs;
 
 	for (int i = 0; i < PPA_CREW_MAX; i++) {
 		const struct ppa_dump_reader *r = m->readers[i];
 
-		base[i] = d->npcs;
-		d->npcs += r ? r->npcs : 0;
-		d->nincomplete += r ? r->nincomplete : 0;
 		if (r && r->err)
 			return r->err;
+		base[i] = r ? n - r->ngathered : 0;
+		n += r ? r->npcs - r->ngathered : 0;
 	}
-	d->pcs = ppa_vheap_malloc((d->npcs + 1) * sizeof(*d->pcs));
-	if (!d->pcs)
+	pcs = ppa_vheap_realloc(d->pcs, (n + 1) * sizeof(*pcs));
+	if (!pcs)
 		return -ENOMEM;
+	d->pcs = pcs;
+	d->npcs = n;
+	for (size_t i = 0; i < d->nthreads; i++) {
+		struct ppa_dump_thread *t = &d->threads[i];
+
+		if (!t->npcs || t->is_gathered)
+			continue;
+		memcpy(pcs + base[t->reader] + t->first_pc, m->readers[t->reader]->pcs + t->first_pc,
+		       t->npcs * sizeof(*pcs));
+		t->first_pc += base[t->reader];
+		t->is_gathered = true;
+	}
 	for (int i = 0; i < PPA_CREW_MAX; i++)
-		if (m->readers[i] && m->readers[i]->npcs)
-			memcpy(d->pcs + base[i], m->readers[i]->pcs, m->readers[i]->npcs * sizeof(*d->pcs));
-	for (size_t i = 0; i < d->nthreads; i++)
-		d->threads[i].first_pc += base[d->threads[i].reader];
+		if (m->readers[i])
+			m->readers[i]->ngathered = m->readers[i]->npcs;
 	return 0;
+}
+
+static void count_incomplete(struct making *m)
+{
+	for (int i = 0; i < PPA_CREW_MAX; i++)
+		m->d->nincomplete += m->readers[i] ? m->readers[i]->nincomplete : 0;
+}
+
+static void let_caller_begin(struct making *m)
+{
+	uint64_t cpu = ppa_sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+
+	if (!m->wish->meanwhile || gather_stacks(m))
+		return;
+	m->wish->meanwhile(m->wish->arg, m->d);
+	m->callers_cpu_ns = ppa_sys_clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu;
+}
+
+static void wait_for_answers(struct making *m)
+{
+	uint64_t deadline = ppa_sys_clock_ns(CLOCK_MONOTONIC) + ANSWER_NS;
+	struct timespec pause = {0, POLL_NS};
+
+	if (!collect(m))
+		return;
+	let_caller_begin(m);
+	while (collect(m) && ppa_sys_clock_ns(CLOCK_MONOTONIC) < deadline)
+		ppa_syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, (long)&pause, 0, 0, 0);
+}
+
+/* The last dump, and whether its names still hold. */
+static void look_back(struct ppa_dump_setup *setup, struct ppa_dump *out, uint64_t now_ns)
+{
+	setup->last = last.nthreads ? &last : NULL;
+	out->nrenamed = ppa_renamed_count();
+	setup->keeps_names = setup->last && last.nrenamed == out->nrenamed && now_ns - last.named_ns < NAMES_NS;
+	out->named_ns = setup->keeps_names ? last.named_ns : now_ns;
 }
 
 static int take(struct making *m, struct ppa_dump_setup *setup)
@@ -214,20 +258,22 @@ static int take(struct making *m, struct ppa_dump_setup *setup)
 		wait_for_answers(m);
 		look_again(m);
 		err = gather_stacks(m);
+		count_incomplete(m);
 	}
 	ppa_ask_close();
 	return err;
 }
 
-int ppa_dump_take(bool with_states, struct ppa_dump *out)
+int ppa_dump_take(const struct ppa_dump_wish *wish, struct ppa_dump *out)
 {
+	static const struct ppa_dump_wish plain;
 	uint64_t begin = ppa_sys_clock_ns(CLOCK_MONOTONIC), cpu = ppa_sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
-	struct ppa_dump_setup setup = {.with_states = with_states, .pid = ppa_sys_getpid()};
-	struct making m = {.d = out};
+	struct making m = {.wish = wish ? wish : &plain, .d = out};
+	struct ppa_dump_setup setup = {.with_states = m.wish->with_states, .pid = ppa_sys_getpid()};
 
 	memset(out, 0, sizeof(*out));
 	ppa_lock(&lock);
-	setup.last = last.nthreads ? &last : NULL;
+	look_back(&setup, out, begin);
 	ppa_look_open(&setup.files);
 	out->err = take(&m, &setup);
 	ppa_look_close(&setup.files);
@@ -237,7 +283,7 @@ int ppa_dump_take(bool with_states, struct ppa_dump *out)
 	ppa_tid_map_free(&m.map);
 	ppa_tid_list_free(&m.tasks);
 	out->took_ns = ppa_sys_clock_ns(CLOCK_MONOTONIC) - begin;
-	out->cpu_ns += ppa_sys_clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu;
+	out->cpu_ns += ppa_sys_clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu - m.callers_cpu_ns;
 	return out->err;
 }
 

@@ -39,8 +39,9 @@ struct ppa_dump_thread {
 	uint32_t npcs;	 /* at least 1: where there is no stack, a marker */
 	/* while the dump is made */
 	struct ppa_thread *slot;
-	int question;	/* of ask.h, -1: none */
-	uint8_t reader; /* whose pcs first_pc means */
+	int question;	  /* of ask.h, -1: none */
+	uint8_t reader;	  /* whose pcs first_pc means, */
+	bool is_gathered; /* or already the dump's */
 };
 
 struct ppa_dump {
@@ -53,6 +54,8 @@ struct ppa_dump {
 	size_t nunreadable;	  /* sleepers that the kernel shows nothing of */
 	size_t nincomplete;	  /* stacks that do not reach the thread's start */
 	uint64_t took_ns, cpu_ns; /* of the clock, and of all who read */
+	uint64_t named_ns;	  /* since when names of those that did not move are taken from the dump before */
+	uint32_t nrenamed;	  /* thread/renamed.h, then */
 	int err;		  /* 0 or -errno; what could not be had is missing */
 };
 
@@ -60,9 +63,17 @@ struct ppa_dump {
  * first. NULL if it is not found there. Context: server. */
 const struct ppa_dump_thread *ppa_dump_find(const struct ppa_dump *d, pid_t tid, size_t place) PPA_CTX_SERVER;
 
-/* Take one. with_states: find out what each thread waits for, too, which takes longer. Module table and unwinder are
- * ready. To be given to ppa_dump_free also after an error. Context: server; waits for another dump to end. */
-int ppa_dump_take(bool with_states, struct ppa_dump *out) PPA_CTX_SERVER;
+struct ppa_dump_wish {
+	bool with_states; /* find out what each thread waits for, too, which takes longer */
+	/* Called at most once, where some of those that run have not had their turn to answer yet, with what there is so far:
+	 * threads whose npcs is 0 are still missing, and all keep their place. What it costs is not in cpu_ns. NULL: never. */
+	void (*meanwhile)(void *arg, const struct ppa_dump *so_far);
+	void *arg;
+};
+
+/* Take one. wish: NULL for stacks and names alone. Module table and unwinder are ready. To be given to ppa_dump_free also
+ * after an error. Context: server; waits for another dump to end. */
+int ppa_dump_take(const struct ppa_dump_wish *wish, struct ppa_dump *out) PPA_CTX_SERVER;
 void ppa_dump_free(struct ppa_dump *d) PPA_CTX_SERVER;
 
 /* The last one is kept, for the next to find who has not moved since. Forget it. Context: server. */

@@ -62,6 +62,7 @@ static void put_stack(struct ppa_dump_reader *r, struct ppa_dump_thread *t, cons
 	}
 	memcpy(r->pcs + r->npcs, pcs, npcs * sizeof(*pcs));
 	t->reader = r->number;
+	t->is_gathered = false;
 	t->first_pc = r->npcs;
 	t->npcs = npcs;
 	r->npcs += npcs;
@@ -160,7 +161,8 @@ static bool read_from_last(struct ppa_dump_reader *r, pid_t tid, size_t place, s
 	t->seen_ns = ppa_sys_clock_ns(CLOCK_MONOTONIC);
 	t->tags = slot ? atomic_load_explicit(&slot->tags, memory_order_relaxed) : 0;
 	note_sleep(t);
-	read_name(&r->setup.files, t);
+	if (!r->setup.keeps_names)
+		read_name(&r->setup.files, t);
 	return true;
 }
 

@@ -23,6 +23,7 @@ struct ppa_dump_setup {
 	bool may_ask; /* our signal's handler is there */
 	pid_t pid;
 	const struct ppa_dump *last; /* an earlier one, which stays while this is made; NULL: none */
+	bool keeps_names;	     /* nobody has named another since that one */
 };
 
 struct ppa_dump_reader {
@@ -31,6 +32,7 @@ struct ppa_dump_reader {
 	/* what it found, besides what stands at the threads */
 	uintptr_t *pcs;
 	size_t npcs, cap;
+	size_t ngathered; /* of them the dump has these */
 	size_t nincomplete;
 	int err; /* 0 or -ENOMEM: stacks are missing */
 	/* memory of its looks */

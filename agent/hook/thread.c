@@ -5,6 +5,7 @@
  * here; a thread that is cancelled or calls the exit system call is noticed by the next scan.
  *
  * Off, or with the table full, this is a direct call. */
+#include <errno.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <threads.h>
@@ -13,6 +14,7 @@
 #include "agent/base/self.h"
 #include "agent/base/sys.h"
 #include "agent/thread/created.h"
+#include "agent/thread/renamed.h"
 #include "agent/thread/threads.h"
 #include "agent/trace/trace.h"
 
@@ -162,4 +164,16 @@ PPA_EXPORT void thrd_exit(int ret)
 	if (ppa_real()->thrd_exit)
 		ppa_real()->thrd_exit(ret);
 	ppa_real()->pthread_exit((void *)(intptr_t)ret);
+}
+
+PPA_EXPORT int pthread_setname_np(pthread_t thread, const char *name)
+{
+	int err;
+
+	if (ppa_unlikely(!ppa_real()->pthread_setname_np))
+		return ENOSYS;
+	err = ppa_real()->pthread_setname_np(thread, name);
+	if (!pthread_equal(thread, pthread_self()))
+		ppa_renamed_note();
+	return err;
 }

@@ -55,7 +55,7 @@ void ppa_goroutine_gather(struct ppa_rows *rows) PPA_CTX_SERVER;
 int64_t ppa_goroutine_period(void) PPA_CTX_SERVER;
 void ppa_goroutine_comment(struct ppa_picture *p) PPA_CTX_SERVER;
 const char *ppa_goroutine_label(uint64_t number) PPA_CTX_SERVER;
-int ppa_goroutine_each(struct ppa_snapshot **out) PPA_CTX_SERVER;
+int ppa_goroutine_each(const struct ppa_named_request *req, struct ppa_snapshot **out) PPA_CTX_SERVER;
 void ppa_goroutine_reset(void) PPA_CTX_CHILD;
 void ppa_threadcreate_gather(struct ppa_rows *rows) PPA_CTX_SERVER;
 uint64_t ppa_threadcreate_count(void) PPA_CTX_SERVER;

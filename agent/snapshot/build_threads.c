@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * goroutine: the dump's threads, equal stacks of equally named threads counted together; or, for debug=2, each by
- * itself, its creator's stack as a sample behind its own (label created_by), as proto/threads.h wants them.
+ * itself, its creator's stack as a sample behind its own (label created_by), as proto/threads.h wants them. Where threads
+ * run and wait for a turn to answer, the sleepers are shown before: of a thousand that takes 2 ms, which after the last
+ * answer would often be the one too many for the server's own turn on a busy CPU.
  * threadcreate: the creation sites, and a marker for threads that nobody was seen creating. */
 #include <errno.h>
 #include <inttypes.h>
@@ -10,9 +12,11 @@
 #include "agent/base/lock.h"
 #include "agent/base/sys.h"
 #include "agent/base/thread.h"
+#include "agent/base/vheap.h"
 #include "agent/dump/dump.h"
 #include "agent/profile/labels.h"
 #include "agent/snapshot/build.h"
+#include "agent/snapshot/collect.h"
 #include "agent/snapshot/past.h"
 #include "agent/snapshot/picture.h"
 #include "agent/snapshot/rows.h"
@@ -59,7 +63,7 @@ void ppa_goroutine_gather(struct ppa_rows *rows)
 	struct ppa_dump d;
 	int err;
 
-	err = ppa_dump_take(false, &d);
+	err = ppa_dump_take(NULL, &d);
 	for (size_t i = 0; !err && i < d.nthreads; i++) {
 		const struct ppa_dump_thread *t = &d.threads[i];
 		struct ppa_row *row = ppa_rows_at_stack(rows, d.pcs + t->first_pc, t->npcs, label_of(t), t->tags);
@@ -138,35 +142,73 @@ static void draw_thread(struct ppa_picture *p, const struct ppa_past *past, stru
 		draw_creator(p, past, creators, t);
 }
 
-int ppa_goroutine_each(struct ppa_snapshot **out)
+struct showing {
+	const struct ppa_named_request *req;
+	bool *is_shown; /* each of the dump's threads; NULL: none of them */
+};
+
+/* A snapshot of those threads that have a stack and were not shown yet; with the last the comment. */
+static int draw(const struct showing *s, const struct ppa_dump *d, bool is_last, struct ppa_snapshot **out)
 {
-	struct ppa_picture *p = NULL;
 	struct ppa_rows creators = {.list = NULL};
 	struct ppa_snapshot *head;
 	struct ppa_past past;
-	struct ppa_dump d;
-	int err = ppa_dump_take(true, &d);
+	struct ppa_picture *p;
+	int err = -ENOMEM;
 
 	ppa_past_hold(&past);
-	if (!err)
-		p = ppa_picture_new(past.n ? past.eras[0].table : NULL);
+	p = ppa_picture_new(past.n ? past.eras[0].table : NULL);
 	if (p) {
-		remember(&d);
 		head = ppa_picture_head(p);
 		head->name = "goroutine";
 		head->form = PPA_FORM_THREADS;
 		head->sample_types[0] = (struct ppa_value_type){"goroutine", "count"};
 		head->nsample_types = 1;
 		head->time_ns = (int64_t)ppa_sys_clock_ns(CLOCK_REALTIME);
-		for (size_t i = 0; i < d.nthreads; i++)
-			draw_thread(p, &past, &creators, &d, &d.threads[i]);
-		ppa_goroutine_comment(p);
+		for (size_t i = 0; i < d->nthreads; i++) {
+			if (!d->threads[i].npcs || (s->is_shown && s->is_shown[i]))
+				continue;
+			draw_thread(p, &past, &creators, d, &d->threads[i]);
+			if (s->is_shown)
+				s->is_shown[i] = true;
+		}
+		if (is_last)
+			ppa_goroutine_comment(p);
 		err = ppa_picture_finish(p, out);
-	} else if (!err) {
-		err = -ENOMEM;
 	}
 	ppa_rows_free(&creators);
 	ppa_past_release(&past);
+	return err;
+}
+
+/* Without memory for it all come with the last. */
+static void show_first(void *arg, const struct ppa_dump *so_far)
+{
+	struct ppa_snapshot *part = NULL;
+	struct showing *s = arg;
+
+	s->is_shown = ppa_vheap_calloc(so_far->nthreads + 1, sizeof(*s->is_shown));
+	if (s->is_shown && !draw(s, so_far, false, &part)) {
+		s->req->first_part(s->req->arg, part);
+		ppa_snapshot_free(part);
+	} else {
+		ppa_vheap_free(s->is_shown);
+		s->is_shown = NULL;
+	}
+}
+
+int ppa_goroutine_each(const struct ppa_named_request *req, struct ppa_snapshot **out)
+{
+	struct showing s = {.req = req};
+	struct ppa_dump_wish wish = {true, req->first_part ? show_first : NULL, &s};
+	struct ppa_dump d;
+	int err = ppa_dump_take(&wish, &d);
+
+	if (!err) {
+		remember(&d);
+		err = draw(&s, &d, true, out);
+	}
+	ppa_vheap_free(s.is_shown);
 	ppa_dump_free(&d);
 	return err;
 }

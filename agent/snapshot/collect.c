@@ -191,7 +191,7 @@ static int build_named(const struct ppa_named_request *req, const struct ppa_row
 	ppa_ready_prepare();
 	if (req->wants_each && req->kind->build_each) {
 		ppa_collect_use_symbols(1);
-		err = req->kind->build_each(out);
+		err = req->kind->build_each(req, out);
 		ppa_collect_use_symbols(-1);
 		return err;
 	}

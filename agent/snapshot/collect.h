@@ -41,9 +41,12 @@ struct ppa_named_request {
 	bool wants_text;	     /* for debug=1 */
 	bool may_pause;	 /* threads of the target may have to wait a moment, for more of the text's figures */
 	bool wants_each; /* for debug=2, where the kind has it */
+	/* With wants_each: is given those that are ready while the others are still awaited, at most once. They are not in the
+	 * snapshot then; part is gone when it returns. */
+	void (*first_part)(void *arg, const struct ppa_snapshot *part);
 	/* As above, while a delta waits. */
 	bool (*is_cancelled)(void *arg);
-	void *arg;
+	void *arg; /* of both */
 };
 
 /* Take a profile of a named kind; blocks for delta_ns. On 0, *out is the caller's, to be given to ppa_snapshot_free, and

@@ -13,6 +13,7 @@
 #include "agent/base/attr.h"
 #include "agent/snapshot/snapshot.h"
 
+struct ppa_named_request;
 struct ppa_picture;
 struct ppa_rows;
 
@@ -34,9 +35,10 @@ struct ppa_kind {
 	const char *(*label_text)(uint64_t number); /* its value; NULL: the number itself */
 	void (*gather)(struct ppa_rows *rows);	    /* errors in rows->err */
 	int64_t (*period)(void);
-	uint64_t (*count)(void);		      /* for the index: of records, or, as in Go, of threads */
-	void (*comment)(struct ppa_picture *p);	      /* what the reader must know to trust the figures; may be NULL */
-	int (*build_each)(struct ppa_snapshot **out); /* what debug=2 shows, one by one; NULL: the same as debug=1 */
+	uint64_t (*count)(void);		/* for the index: of records, or, as in Go, of threads */
+	void (*comment)(struct ppa_picture *p); /* what the reader must know to trust the figures; may be NULL */
+	/* What debug=2 shows, one by one; NULL: the same as debug=1. */
+	int (*build_each)(const struct ppa_named_request *req, struct ppa_snapshot **out);
 	/* What debug=1 appends; may be NULL. */
 	const char *(*text_tail)(struct ppa_picture *p, bool may_pause);
 };

@@ -289,7 +289,7 @@ static int wait_out(const struct ppa_trace_request *req, uint64_t begin_ns)
 static int build(struct ppa_trace_window *w, const struct ppa_trace_input **out)
 {
 	struct ppa_dump after;
-	int err = ppa_dump_take(false, &after);
+	int err = ppa_dump_take(NULL, &after);
 
 	if (!err) {
 		w->after = &after;
@@ -313,7 +313,7 @@ static int record(const struct ppa_trace_request *req, const struct ppa_trace_in
 {
 	struct ppa_trace_window w = {0};
 	struct ppa_dump before;
-	int err = ppa_dump_take(false, &before);
+	int err = ppa_dump_take(NULL, &before);
 
 	if (!err) {
 		w.before = &before;

@@ -1,8 +1,9 @@
-// link: agent/dump/dump.c agent/base/sys.c test/fakes/vheap.c
+// link: agent/dump/dump.c agent/base/sys.c agent/thread/renamed.c test/fakes/vheap.c
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Promise: a dump meets each thread once, those that ran the last time before all others, and has them in the kernel's
- * order; who ends meanwhile leaves no gap. How one is read is told elsewhere: here threads are numbers. */
+ * order; who ends meanwhile leaves no gap; those that are there are shown while the others are awaited, and again in the
+ * whole; names are believed until somebody named another. How one is read is told elsewhere: here threads are numbers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -20,13 +21,15 @@
 #include "agent/dump/look.h"
 #include "agent/dump/reader.h"
 #include "agent/thread/ask.h"
+#include "agent/thread/renamed.h"
 #include "agent/thread/tasks.h"
 #include "test/fakes/vheap.h"
 
 enum { THREADS = 300, FIRST_TID = 1000, RUNNERS_FIRST = 64 };
 
 static struct {
-	bool runs[THREADS], is_gone[THREADS];
+	bool runs[THREADS], is_gone[THREADS], keeps_names;
+	int nunanswered; /* so often nobody has answered yet */
 	int met[THREADS];
 	int order[2 * THREADS];
 	int nmet;
@@ -146,6 +149,10 @@ const struct ppa_unwind_buf *ppa_ask_get(int question)
 	static struct ppa_unwind_buf walk = {.npcs = 1};
 
 	assert_in_range(question, 0, THREADS - 1);
+	if (world.nunanswered) {
+		world.nunanswered--;
+		return NULL;
+	}
 	return &walk;
 }
 
@@ -181,6 +188,7 @@ void ppa_dump_put_walk(struct ppa_dump_reader *r, struct ppa_dump_thread *t, con
 	t->reader = r->number;
 	t->first_pc = r->npcs;
 	t->npcs = w->npcs;
+	t->is_gathered = false;
 	r->pcs[r->npcs++] = (uintptr_t)t->tid;
 }
 
@@ -192,6 +200,7 @@ void ppa_dump_read(struct ppa_dump_reader *r, pid_t tid, size_t place, struct pp
 
 	assert_null(slot);
 	assert_int_equal(place, i);
+	world.keeps_names = r->setup.keeps_names;
 	world.met[i]++;
 	world.order[world.nmet++] = i;
 	if (world.is_gone[i])
@@ -217,7 +226,7 @@ static void take(struct ppa_dump *d)
 {
 	memset(world.met, 0, sizeof(world.met));
 	world.nmet = 0;
-	assert_int_equal(ppa_dump_take(false, d), 0);
+	assert_int_equal(ppa_dump_take(NULL, d), 0);
 	for (int i = 0, k = 0; i < THREADS; i++) {
 		assert_int_equal(world.met[i], 1);
 		if (world.is_gone[i])
@@ -288,12 +297,69 @@ static void the_ended_leave_no_gap(void **state)
 		struct ppa_dump d;
 
 		world.nmet = 0;
-		assert_int_equal(ppa_dump_take(false, &d), 0);
+		assert_int_equal(ppa_dump_take(NULL, &d), 0);
 		assert_int_equal(d.nthreads, THREADS - 2);
 		assert_int_equal(d.threads[0].tid, FIRST_TID + 1);
 		assert_int_equal(d.threads[d.nthreads - 1].tid, FIRST_TID + THREADS - 1);
 		ppa_dump_free(&d);
 	}
+	ppa_dump_trim();
+	assert_int_equal(fake_vheap_live, 0);
+}
+
+/* So far: all but those that run, in their places. */
+static void look_meanwhile(void *shown, const struct ppa_dump *so_far)
+{
+	++*(int *)shown;
+	assert_int_equal(so_far->nthreads, THREADS);
+	for (int i = 0; i < THREADS; i++) {
+		assert_int_equal(so_far->threads[i].tid, FIRST_TID + i);
+		assert_int_equal(so_far->threads[i].npcs, !world.runs[i]);
+		if (so_far->threads[i].npcs)
+			assert_int_equal(so_far->pcs[so_far->threads[i].first_pc], FIRST_TID + i);
+	}
+}
+
+static void sleepers_are_shown_while_runners_are_awaited(void **state)
+{
+	int shown = 0;
+	struct ppa_dump_wish wish = {.meanwhile = look_meanwhile, .arg = &shown};
+	struct ppa_dump d;
+
+	(void)state;
+	memset(&world, 0, sizeof(world));
+	world.runs[0] = world.runs[120] = world.runs[THREADS - 1] = true;
+	for (int answers_at_once = 0; answers_at_once < 2; answers_at_once++) {
+		world.nunanswered = answers_at_once ? 0 : 3;
+		assert_int_equal(ppa_dump_take(&wish, &d), 0);
+		assert_int_equal(shown, 1); /* and not where there was nothing to wait for */
+		for (int i = 0; i < THREADS; i++) {
+			assert_int_equal(d.threads[i].npcs, 1);
+			assert_int_equal(d.pcs[d.threads[i].first_pc], FIRST_TID + i);
+		}
+		assert_int_equal(d.npcs, THREADS);
+		ppa_dump_free(&d);
+	}
+	ppa_dump_trim();
+	assert_int_equal(fake_vheap_live, 0);
+}
+
+static void names_hold_until_another_is_named(void **state)
+{
+	(void)state;
+	memset(&world, 0, sizeof(world));
+	take_and_drop();
+	assert_false(world.keeps_names);
+	take_and_drop();
+	assert_true(world.keeps_names);
+	ppa_renamed_note();
+	take_and_drop();
+	assert_false(world.keeps_names);
+	take_and_drop();
+	assert_true(world.keeps_names);
+	ppa_dump_trim();
+	take_and_drop();
+	assert_false(world.keeps_names);
 	ppa_dump_trim();
 	assert_int_equal(fake_vheap_live, 0);
 }
@@ -304,6 +370,8 @@ int main(void)
 		cmocka_unit_test(each_is_met_once_runners_first),
 		cmocka_unit_test(not_all_can_be_first),
 		cmocka_unit_test(the_ended_leave_no_gap),
+		cmocka_unit_test(sleepers_are_shown_while_runners_are_awaited),
+		cmocka_unit_test(names_hold_until_another_is_named),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
