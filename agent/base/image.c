@@ -19,10 +19,23 @@ enum { PAGE_BYTES = 4096, AT_ONCE = 128 };
 
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 
-/* Is every page from lo to hi either absent or the file's own? */
-static bool is_untouched(int pagemap, uintptr_t lo, uintptr_t hi)
+/* Absent, or the file's own. */
+static bool is_untouched(uint64_t entry)
+{
+	return !(entry & SWAPPED) && (!(entry & PRESENT) || entry & OF_FILE);
+}
+
+static void release(uintptr_t lo, uintptr_t hi)
+{
+	if (lo < hi)
+		ppa_syscall(SYS_madvise, (long)lo, (long)(hi - lo), MADV_DONTNEED, 0, 0, 0);
+}
+
+/* Release what is untouched from lo to hi, run by run. */
+static void release_untouched(int pagemap, uintptr_t lo, uintptr_t hi)
 {
 	uint64_t entries[AT_ONCE];
+	uintptr_t run = lo; /* where the present one begins */
 
 	while (lo < hi) {
 		size_t n = (hi - lo) / PAGE_BYTES;
@@ -30,13 +43,15 @@ static bool is_untouched(int pagemap, uintptr_t lo, uintptr_t hi)
 		n = n < AT_ONCE ? n : AT_ONCE;
 		if (ppa_sys_pread(pagemap, entries, n * sizeof(*entries), lo / PAGE_BYTES * sizeof(*entries)) !=
 		    (long)(n * sizeof(*entries)))
-			return false;
-		for (size_t i = 0; i < n; i++)
-			if (entries[i] & SWAPPED || (entries[i] & PRESENT && !(entries[i] & OF_FILE)))
-				return false;
-		lo += n * PAGE_BYTES;
+			return;
+		for (size_t i = 0; i < n; i++, lo += PAGE_BYTES) {
+			if (is_untouched(entries[i]))
+				continue;
+			release(run, lo);
+			run = lo + PAGE_BYTES;
+		}
 	}
-	return true;
+	release(run, hi);
 }
 
 void ppa_image_release(void)
@@ -53,8 +68,8 @@ void ppa_image_release(void)
 		uintptr_t hi = (lo + segment[i].p_memsz + PAGE_BYTES - 1) & ~(uintptr_t)(PAGE_BYTES - 1);
 
 		lo &= ~(uintptr_t)(PAGE_BYTES - 1);
-		if (segment[i].p_type == PT_LOAD && !(segment[i].p_flags & PF_W) && is_untouched(pagemap, lo, hi))
-			ppa_syscall(SYS_madvise, (long)lo, (long)(hi - lo), MADV_DONTNEED, 0, 0, 0);
+		if (segment[i].p_type == PT_LOAD && !(segment[i].p_flags & PF_W))
+			release_untouched(pagemap, lo, hi);
 	}
 	ppa_sys_close(pagemap);
 }

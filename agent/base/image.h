@@ -8,8 +8,8 @@
 #include "agent/base/attr.h"
 
 /* Take the pages of the library's read-only segments out of the page tables. They stay in the page cache: who runs
- * there next takes a minor fault for each sixteen pages. Nothing happens where somebody has written to one of them (a
- * breakpoint, a patch), or where that cannot be known. Context: server. */
+ * there next takes a minor fault for each sixteen pages. A page that somebody has written to (a static call of ours, a
+ * debugger's breakpoint) stays; where that cannot be known, all do. Context: server. */
 void ppa_image_release(void) PPA_CTX_SERVER;
 
 #endif
