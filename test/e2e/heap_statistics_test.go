@@ -10,7 +10,8 @@
 //
 // w being the largest weight of one block: Bernstein's bound, which is 4.5 sigma where many blocks are sampled and more
 // where a few heavy ones decide (probability below 8e-5 for both sides, in practice below 1e-5). The mean over runs, all
-// three functions together, must be within 1 % or 3.5 sigma of the mean, whichever is more.
+// three functions together, must be within 1 % or 3.5 sigma of the mean, whichever is more; one that is not is measured
+// anew with four times the runs, and those decide.
 //
 // HEAP_RUNS: how often (4; 20 in the long form). HEAP_LIVE_MB, HEAP_ALLOCATED_MB: 300, 800; with 3000 and 6000 the 1 % is
 // what decides.
@@ -83,20 +84,22 @@ func (m *heapMeans) add(t *testing.T, what string, p *profile.Profile, lines [][
 	}
 }
 
-func (m *heapMeans) judge(t *testing.T, what string) {
+// judge tells what the runs came to, and what of it chance does not explain.
+func (m *heapMeans) judge(t *testing.T, what string) (wrong []string) {
 	for i, name := range heapNames {
 		off, sigma := m.got[i]/m.want[i]-1, math.Sqrt(m.variance[i])/m.want[i]
 		note(t, "%s: %-13s mean of %d runs %+.2f %% (sigma of the mean %.2f %%), worst run and function %+.1f sigma, mean z^2 %.2f",
 			what, name, m.runs, 100*off, 100*sigma, m.worst[i], m.sumZ2[i]/float64(m.functions/4))
 		if bound := max(0.01, 3.5*sigma); math.Abs(off) > bound {
-			t.Errorf("%s: mean %s is off by %+.2f %%, allowed %.2f %%", what, name, 100*off, 100*bound)
+			wrong = append(wrong, fmt.Sprintf("%s: mean %s is off by %+.2f %%, allowed %.2f %%", what, name, 100*off, 100*bound))
 		}
 	}
 	note(t, "%s: %d of %d values beyond 2 sigma", what, m.beyondTwo, m.functions)
 	// 4.6 % are expected; spread that is wrong in either direction says that blocks are not sampled independently.
 	if n := float64(m.functions); n >= 200 && math.Abs(float64(m.beyondTwo)-0.046*n) > 5*math.Sqrt(0.046*n)+0.01*n {
-		t.Errorf("%s: %d of %d values are beyond 2 sigma", what, m.beyondTwo, m.functions)
+		wrong = append(wrong, fmt.Sprintf("%s: %d of %d values are beyond 2 sigma", what, m.beyondTwo, m.functions))
 	}
+	return wrong
 }
 
 func TestHeapSamplesAreUnbiased(t *testing.T) {
@@ -113,27 +116,39 @@ func TestHeapSamplesAreUnbiased(t *testing.T) {
 		{"4 MiB", 4 << 20, 1, max(1, runs/2)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var m heapMeans
-			for run := 1; run <= c.runs; run++ {
-				env := []string{fmt.Sprintf("PPROF_HEAP_RATE=%d", c.rate)}
-				if c.name == "default" {
-					env = nil
+			seed := os.Getpid()
+			measure := func(runs int) []string {
+				var m heapMeans
+				for run := 1; run <= runs; run++ {
+					env := []string{fmt.Sprintf("PPROF_HEAP_RATE=%d", c.rate)}
+					if c.name == "default" {
+						env = nil
+					}
+					seed++
+					x := start(t, env, victim("allocmix"), fmt.Sprint(live), fmt.Sprint(allocated), fmt.Sprint(c.threads),
+						fmt.Sprint(c.rate), fmt.Sprint(seed))
+					x.open()
+					lines := x.truthLines(1)
+					p := x.heap("heap")
+					if p.Period != int64(c.rate) {
+						t.Fatalf("period %d, not %d", p.Period, c.rate)
+					}
+					m.add(t, fmt.Sprintf("%s, run %d", c.name, run), p, lines, float64(c.rate))
+					if t.Failed() && run == 1 {
+						t.Logf("%s%s", comments(p), heapTop(p, inuseSpace, 5))
+					}
+					x.finish()
 				}
-				x := start(t, env, victim("allocmix"), fmt.Sprint(live), fmt.Sprint(allocated), fmt.Sprint(c.threads),
-					fmt.Sprint(c.rate), fmt.Sprint(run+os.Getpid()))
-				x.open()
-				lines := x.truthLines(1)
-				p := x.heap("heap")
-				if p.Period != int64(c.rate) {
-					t.Fatalf("period %d, not %d", p.Period, c.rate)
-				}
-				m.add(t, fmt.Sprintf("%s, run %d", c.name, run), p, lines, float64(c.rate))
-				if t.Failed() && run == 1 {
-					t.Logf("%s%s", comments(p), heapTop(p, inuseSpace, 5))
-				}
-				x.finish()
+				return m.judge(t, c.name)
 			}
-			m.judge(t, c.name)
+			wrong := measure(c.runs)
+			if len(wrong) > 0 { // One of sixteen means is beyond 3.5 sigma in 130 runs of this test; so is not a second one.
+				t.Logf("once more, with other seeds and four times the runs: %q", wrong)
+				wrong = measure(4 * c.runs)
+			}
+			for _, w := range wrong {
+				t.Error(w)
+			}
 		})
 	}
 }
