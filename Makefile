@@ -236,7 +236,7 @@ fuzz-programs: $(FUZZ)
 $(B)/.bootstrap-bench: scripts/bootstrap
 	scripts/bootstrap bench
 
-bench: $(B)/.bootstrap-bench $(LIB) $(BENCH)
+bench: $(B)/.bootstrap-bench $(LIB) $(BENCH) $(B)/victims/sleepers
 	LIB=$(abspath $(LIB)) OUT=$(OUT) T="$(T)" scripts/bench
 
 torture: $(B)/.bootstrap-test $(LIB) $(PRELOAD) $(TORTURE) $(VICTIMS)

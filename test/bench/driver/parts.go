@@ -22,6 +22,7 @@ func parts() []part {
 	return []part{
 		{"memory", "resident memory added, KiB; after: a 2 s profile at 100 Hz under load", measureMemory},
 		{"answer", "from the request of a 2 s profile to the end of its answer, s", measureAnswer},
+		{"dump", "the stacks of 1,000 threads, of which 990 sleep", measureDump},
 		{"lines", "what reading a large file for its lines costs a thread of the program that wakes up often", measureLines},
 		{"unwind", "a walk of the same context again and again", measureUnwind},
 		{"trace", "a record of the execution trace, without and with the walk of a stack of twenty frames", measureTrace},
