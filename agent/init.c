@@ -22,6 +22,7 @@
 #include "agent/config.h"
 #include "agent/dump/dump.h"
 #include "agent/dump/wall.h"
+#include "agent/heap/allocator.h"
 #include "agent/heap/heap.h"
 #include "agent/heap/mmap.h"
 #include "agent/hook/fork.h"
@@ -176,6 +177,8 @@ static void start_heap(void)
 		ppa_log("out of memory: no heap profile");
 	else if (config.heap_rate)
 		ppa_unloads_start();
+	if (config.heap_rate)
+		ppa_allocator_call_directly();
 	if (config.heap_rate && ppa_mmap_start())
 		ppa_log("out of memory: no mmap profile");
 }

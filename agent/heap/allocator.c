@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "agent/base/resolve.h"
+#include "agent/base/static_call.h"
 #include "agent/heap/heap.h"
 #include "agent/heap/blocks.h"
 #include "agent/heap/own.h"
@@ -165,6 +166,13 @@ void *ppa_allocator_own(size_t n, bool zeroed)
 	if (ppa_self.is_resolving)
 		return NULL;
 	return zeroed ? ppa_allocator.calloc(1, n) : ppa_allocator.malloc(n);
+}
+
+void ppa_allocator_call_directly(void)
+{
+	if (!genuine.malloc)
+		resolve();
+	ppa_static_calls_patch();
 }
 
 /* ---- switched on after the start ---- */

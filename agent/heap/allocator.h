@@ -41,6 +41,10 @@ static inline bool ppa_allocator_serves_own(void)
  * Context: any. */
 void *ppa_allocator_own(size_t n, bool zeroed) PPA_CTX_ANY;
 
+/* Have the hooks jump to the genuine functions directly (base/static_call.h), where sampling is on from the start: then
+ * the table's entries stay what they are. Context: init. */
+void ppa_allocator_call_directly(void) PPA_CTX_INIT;
+
 /* From now on each thread whose count never runs out asks again at its next allocation: for who switches sampling on in
  * a process that was started without. The table's entries get a step in between for it, for good: nobody knows when
  * the last thread has come by. Context: any. */

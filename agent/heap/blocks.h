@@ -39,13 +39,19 @@ enum { PPA_BLOCKS_FILTER_SHIFT = 8 };
 
 extern _Atomic(struct ppa_blocks_filter *) ppa_blocks_filter __attribute__((visibility("hidden")));
 
-/* May p be in the table? Never false for one that is. Context: malloc. */
-static inline __attribute__((always_inline)) bool ppa_blocks_may_have(const void *p)
+/* The byte that is not zero if p may be in the table. Context: malloc. */
+static inline __attribute__((always_inline)) const _Atomic uint8_t *ppa_blocks_filter_byte(const void *p)
 {
 	/* relaxed: whoever frees a block got its address after it was entered, and the address carries the order. */
 	struct ppa_blocks_filter *f = atomic_load_explicit(&ppa_blocks_filter, memory_order_relaxed);
 
-	return ppa_arch_is_set(&f->counts[(uintptr_t)p >> PPA_BLOCKS_FILTER_SHIFT & f->mask]);
+	return &f->counts[(uintptr_t)p >> PPA_BLOCKS_FILTER_SHIFT & f->mask];
+}
+
+/* May p be in the table? Never false for one that is. Context: malloc. */
+static inline __attribute__((always_inline)) bool ppa_blocks_may_have(const void *p)
+{
+	return ppa_arch_is_set(ppa_blocks_filter_byte(p));
 }
 
 /* Enter p, which is not null and was just allocated. An entry that stands for the same address is handed out in *stale: that

@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/base/static_call_x86_64.h"
+
 /* *left -= n; did it borrow? */
 static inline __attribute__((always_inline)) bool ppa_arch_count_down(uint64_t *left, uint64_t n)
 {
@@ -17,6 +19,15 @@ static inline __attribute__((always_inline)) bool ppa_arch_count_down(uint64_t *
 	return borrows;
 }
 
+/* The same as a static call: goto detour, a label of the function, if left borrowed. (An asm goto is volatile, and its
+ * clobber says that left was written: compilers before gcc 11 know no outputs here.) */
+#define PPA_ARCH_COUNT_DOWN(left_, n_)                                                                                 \
+	__asm__ goto("sub %[n], %[left]" PPA_ARCH_STATIC_CALL(PPA_ARCH_IF_BELOW)                                       \
+		     :                                                                                                 \
+		     : [left] "m"(left_), [n] "r"((uint64_t)(n_))                                                      \
+		     : "cc", "memory"                                                                                  \
+		     : detour)
+
 /* Is *p not zero? Read once, by one instruction: an atomic load in C takes two. */
 static inline __attribute__((always_inline)) bool ppa_arch_is_set(const _Atomic uint8_t *p)
 {
@@ -25,5 +36,9 @@ static inline __attribute__((always_inline)) bool ppa_arch_is_set(const _Atomic 
 	__asm__ volatile("cmpb $0, %[p]" : "=@ccnz"(is_set) : [p] "m"(*p));
 	return is_set;
 }
+
+/* The same as a static call: goto detour, a label of the function, if it is set. */
+#define PPA_ARCH_IF_SET(p)                                                                                             \
+	__asm__ goto("cmpb $0, %[byte]" PPA_ARCH_STATIC_CALL(PPA_ARCH_IF_NOT_ZERO) : : [byte] "m"(*(p)) : "cc" : detour)
 
 #endif

@@ -11,20 +11,21 @@
  * What a pair of malloc and free costs over a preload that only passes on (Zen 4, 32 cycles, of which the branch predictor
  * needs each: it delivers one run of instructions up to a known branch a cycle). A conditional jump is known once it was
  * taken, and an indirect one behind it needs a run of its own; what was never taken costs nothing, nor do the
- * instructions, while nobody shares the core. So sampling costs two cycles, 0.03 each: the jump to malloc_due and that to
- * free_known, which a sample takes once in 8,000 pairs; and nothing where sampling was never on, because there the
- * count never runs out (heap/heap.c). Measured with nothing but the count (sub, jb) in malloc, 60 to 100 rounds:
- *   the jump is never taken                                          0.00
- *   it is taken once in 16,000, to two instructions                  0.03
- *   instead of it a conditional move of the target, jump by register 0.02
- *   the jump behind it direct, or in another line                    0.03 to 0.04
- * Where a neighbour shares the core each instruction is a hundredth. Rejected, as measured there or at rest:
+ * instructions, while nobody shares the core. So sampling cost two cycles, 0.03 each (two threads, 0.07): the jump to
+ * malloc_due and that to free_known, which a sample takes once in 8,000 pairs; and nothing where sampling was never on,
+ * because there the count never runs out (heap/heap.c). Where sampling is on from the start, the two jumps of malloc,
+ * calloc and free are made one (base/static_call.h), which overturns the tail call through a pointer of decision D7:
+ * 0.00 on (two threads 0.005), 80 rounds, the control within 0.004. Where that cannot be done, and where sampling was switched on
+ * later, it is as before. Rejected, as measured where a neighbour shares the core or at rest:
+ *   instead of the jump a conditional move of the target, jump by register: 0.02 for malloc alone
+ *   the jump behind it direct, or in another line                    0.03 to 0.04 for malloc alone
  *   free first asks whether there is a table, and jumps if there is  on 0.04, off 0.00
  *   free jumps through a pointer, which is libc's while off          on 0.05, off 0.00
  *   malloc jumps through a pointer, which is libc's while off        on 0.08, off 0.00
  *   free jumps through a table of functions instead of the filter    on 0.10, off 0.08
  *   sampled blocks from memalign(2048), known by test $0x7e0         on 0.05 (two threads 0.07), off 0.04
  *   the same, blocks below 1040 bytes not enlarged                   on 0.13 (tcache hands them out again at once)
+ *   as compiled in the patched form, a jump to a jump through a pointer: off 0.06
  */
 #include <errno.h>
 #include <malloc.h>
@@ -52,6 +53,9 @@ static inline __attribute__((always_inline)) bool is_due(size_t n)
 {
 	return ppa_arch_count_down(&ppa_self.heap_left, (uint64_t)n + 1);
 }
+
+/* The same in the hooks that run most often, which a static call leaves: goto detour if it is due. */
+#define COUNT_DOWN(n) PPA_ARCH_COUNT_DOWN(ppa_self.heap_left, (uint64_t)(n) + 1)
 
 static void undo(size_t n)
 {
@@ -81,9 +85,10 @@ static COLD void *malloc_due(size_t n, uintptr_t caller)
 
 PPA_EXPORT ONE_LINE void *malloc(size_t n)
 {
-	if (ppa_unlikely(is_due(n)))
-		return malloc_due(n, CALLER);
+	COUNT_DOWN(n);
 	return ppa_allocator.malloc(n);
+detour:
+	return malloc_due(n, CALLER);
 }
 
 static COLD void *calloc_due(size_t n, size_t size, uintptr_t caller)
@@ -102,15 +107,22 @@ static COLD void *calloc_due(size_t n, size_t size, uintptr_t caller)
 	return p;
 }
 
+/* Apart, so that no jump of the hook leads to the one that ends its static call. */
+static COLD void *calloc_uncounted(size_t n, size_t size)
+{
+	return ppa_allocator.calloc(n, size);
+}
+
 PPA_EXPORT ONE_LINE void *calloc(size_t n, size_t size)
 {
 	size_t total;
 
 	if (ppa_unlikely(__builtin_mul_overflow(n, size, &total) || ppa_allocator.nests))
-		return ppa_allocator.calloc(n, size);
-	if (ppa_unlikely(is_due(total)))
-		return calloc_due(n, size, CALLER);
+		return calloc_uncounted(n, size);
+	COUNT_DOWN(total);
 	return ppa_allocator.calloc(n, size);
+detour:
+	return calloc_due(n, size, CALLER);
 }
 
 /* ---- free ---- */
@@ -131,10 +143,11 @@ static COLD void free_known(void *p)
 
 PPA_EXPORT ONE_LINE void free(void *p)
 {
-	if (ppa_unlikely(ppa_blocks_may_have(p)))
-		free_known(p);
-	else
-		ppa_allocator.free(p);
+	PPA_ARCH_IF_SET(ppa_blocks_filter_byte(p));
+	ppa_allocator.free(p);
+	return;
+detour:
+	free_known(p);
 }
 
 PPA_EXPORT void free_sized(void *p, size_t n);
