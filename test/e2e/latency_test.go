@@ -21,6 +21,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,11 +31,23 @@ import (
 
 const slowOnes = 200
 
+// on is a command on the target's processor, or on the clients', where they are apart.
+func on(t *testing.T, targets bool, command ...string) *exec.Cmd {
+	if os.Getenv("HOSTILE_APART") == "1" {
+		processors := "1-" + strconv.Itoa(runtime.NumCPU()-1)
+		if targets {
+			processors = "0"
+		}
+		command = append([]string{need(t, "taskset"), "--cpu-list", processors}, command...)
+	}
+	return exec.Command(command[0], command[1:]...)
+}
+
 // load is what redis-benchmark measures with its 50 clients: p99 of the answers in milliseconds, which it knows to 8 us,
 // and answers a second.
 func load(t *testing.T, port string, requests int) (p99, rate float64) {
 	t.Helper()
-	out, err := exec.Command(need(t, "redis-benchmark"), "-p", port, "--csv", "-n", strconv.Itoa(requests), "-t", "get").Output()
+	out, err := on(t, true, need(t, "redis-benchmark"), "-p", port, "--csv", "-n", strconv.Itoa(requests), "-t", "get").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +91,7 @@ func attack(t *testing.T, addr string) func() {
 		command = append([]string{need(t, "chrt"), "--idle", "0"}, command...)
 	}
 	var out buffer
-	cmd := exec.Command(command[0], command[1:]...)
+	cmd := on(t, false, command...)
 	cmd.Stdin = bytes.NewReader(script(slowKinds(root + "heap?debug=1")))
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {
@@ -168,6 +181,12 @@ func TestLatencyBesideHostileClients(t *testing.T) {
 		_, port, _ := strings.Cut(freePort(t), ":")
 		x := start(t, nil, server, "--port", port, "--save", "", "--dir", t.TempDir())
 		x.awaitOutput("eady to accept")
+		if os.Getenv("HOSTILE_APART") == "1" { // the agent's later threads follow
+			move := exec.Command(need(t, "taskset"), "--all-tasks", "--pid", "--cpu-list", "0", strconv.Itoa(x.pid()))
+			if out, err := move.CombinedOutput(); err != nil {
+				t.Fatalf("%v %s", err, out)
+			}
+		}
 		ports, servers = append(ports, port), append(servers, x)
 	}
 	const loads, requests = 8, 40000 // the quieter ones count: what else runs here comes in bursts
