@@ -26,6 +26,7 @@
 #include "agent/heap/heap.h"
 #include "agent/heap/mmap.h"
 #include "agent/hook/fork.h"
+#include "agent/hook/mutex.h"
 #include "agent/lock/contention.h"
 #include "agent/snapshot/collect.h"
 #include "agent/snapshot/trace_collect.h"
@@ -188,6 +189,8 @@ static void start_contention(void)
 	ppa_contention_set_io(config.block_io);
 	if (ppa_contention_start((uint64_t)config.block_rate, (uint64_t)config.mutex_fraction))
 		ppa_log("out of memory: no block and mutex profiles");
+	else
+		ppa_mutex_attempt_at_once();
 }
 
 static void start_threads(void)

@@ -11,9 +11,13 @@
 #include "agent/base/static_call_x86_64.h"
 #include "agent/base/sys.h"
 
-/* What the linker gathered: distances from each entry to its site. */
-extern const int32_t __start_ppa_static_calls[] __attribute__((visibility("hidden")));
-extern const int32_t __stop_ppa_static_calls[] __attribute__((visibility("hidden")));
+/* What the linker gathered: distances from each word to its site. Weak: a test may have none. */
+extern const int32_t __start_ppa_static_calls[] __attribute__((visibility("hidden"), weak));
+extern const int32_t __stop_ppa_static_calls[] __attribute__((visibility("hidden"), weak));
+extern const int32_t __start_ppa_static_entries[] __attribute__((visibility("hidden"), weak));
+extern const int32_t __stop_ppa_static_entries[] __attribute__((visibility("hidden"), weak));
+
+typedef bool form_fn(const uint8_t *now, uintptr_t at, uint8_t *patched);
 
 /* A directory has a link for itself, one in its parent and one for each subdirectory: here for each thread. */
 enum { LINKS_OF_ONE_THREAD = 3 };
@@ -26,16 +30,9 @@ static bool is_single_threaded(void)
 	       tasks.st_nlink == LINKS_OF_ONE_THREAD;
 }
 
-static bool patch(int memory, uintptr_t site)
+static int patch_all(const int32_t *begin, const int32_t *end, form_fn *form, size_t bytes)
 {
 	uint8_t patched[PPA_ARCH_SITE_BYTES];
-
-	return ppa_arch_static_call((const uint8_t *)site, site, patched) &&
-	       ppa_syscall(SYS_pwrite64, memory, (long)patched, sizeof(patched), (long)site, 0, 0) == sizeof(patched);
-}
-
-int ppa_static_calls_patch(void)
-{
 	long memory;
 	int n = 0;
 
@@ -44,9 +41,24 @@ int ppa_static_calls_patch(void)
 	memory = ppa_syscall(SYS_openat, AT_FDCWD, (long)"/proc/self/mem", O_RDWR | O_CLOEXEC, 0, 0, 0);
 	if (memory < 0)
 		return (int)memory;
-	for (const int32_t *at = __start_ppa_static_calls; at < __stop_ppa_static_calls; at++)
-		n += patch((int)memory, (uintptr_t)at + (uintptr_t)(intptr_t)*at);
+	for (const int32_t *at = begin; at < end; at++) {
+		uintptr_t site = (uintptr_t)at + (uintptr_t)(intptr_t)*at;
+
+		n += form((const uint8_t *)site, site, patched) &&
+		     ppa_syscall(SYS_pwrite64, memory, (long)patched, (long)bytes, (long)site, 0, 0) == (long)bytes;
+	}
 	ppa_sys_close((int)memory);
 	ppa_arch_serialize();
 	return n;
+}
+
+int ppa_static_calls_patch(void)
+{
+	return patch_all(__start_ppa_static_calls, __stop_ppa_static_calls, ppa_arch_static_call, PPA_ARCH_SITE_BYTES);
+}
+
+int ppa_static_entries_patch(void)
+{
+	return patch_all(__start_ppa_static_entries, __stop_ppa_static_entries, ppa_arch_static_entry,
+			 PPA_ARCH_ENTRY_BYTES);
 }

@@ -20,4 +20,8 @@
  * Context: init. */
 int ppa_static_calls_patch(void) PPA_CTX_INIT;
 
+/* The same for entries: functions that begin with a jump through a pointer, which is left out from now on. What stands
+ * behind it must be right whatever is switched on or off later. Context: init. */
+int ppa_static_entries_patch(void) PPA_CTX_INIT;
+
 #endif

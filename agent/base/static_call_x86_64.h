@@ -7,7 +7,12 @@
  *     ff 25 rel32   jmp *pointer(%rip)     e9 rel32        jmp  detour
  *                                          cc              (nobody comes here)
  *
- * Encodings: Intel SDM volume 2, Jcc and JMP; a condition's opposite differs in its lowest bit. */
+ *
+ * and of a static entry
+ *
+ *     ff 25 rel32   jmp *pointer(%rip)     66 0f 1f 44 00 00   nop
+ *
+ * Encodings: Intel SDM volume 2, Jcc, JMP and NOP; a condition's opposite differs in its lowest bit. */
 #ifndef PPA_BASE_STATIC_CALL_X86_64_H
 #define PPA_BASE_STATIC_CALL_X86_64_H
 
@@ -24,7 +29,12 @@
 #define PPA_ARCH_IF_BELOW "0x82" /* jb: a subtraction borrowed */
 #define PPA_ARCH_IF_NOT_ZERO "0x85"
 
-enum { PPA_ARCH_SITE_BYTES = 12 };
+/* The beginning of a function written in assembly: a jump through pointer, and when patched nothing. */
+#define PPA_ARCH_STATIC_ENTRY(pointer)                                                                                 \
+	"661:\tjmp *" pointer "(%rip)\n\t"                                                                             \
+	".pushsection ppa_static_entries, \"a\"\n\t.balign 4\n\t.long 661b - .\n\t.popsection\n\t"
+
+enum { PPA_ARCH_SITE_BYTES = 12, PPA_ARCH_ENTRY_BYTES = 6 };
 
 /* The patched form of the site whose bytes are at now and which stands at address at. False if it is none, or if the
  * genuine function is out of a direct jump's reach (2 GiB). */
@@ -50,6 +60,16 @@ static inline bool ppa_arch_static_call(const uint8_t *now, uintptr_t at, uint8_
 	memcpy(patched + 7, &rel, sizeof(rel));
 	patched[11] = 0xcc;
 	return true;
+}
+
+/* The same for an entry: one instruction that does nothing. */
+static inline bool ppa_arch_static_entry(const uint8_t *now, uintptr_t at, uint8_t patched[PPA_ARCH_ENTRY_BYTES])
+{
+	static const uint8_t nothing[PPA_ARCH_ENTRY_BYTES] = {0x66, 0x0f, 0x1f, 0x44, 0x00, 0x00};
+
+	(void)at;
+	memcpy(patched, nothing, sizeof(nothing));
+	return now[0] == 0xff && now[1] == 0x25;
 }
 
 /* What this thread runs from here on was fetched after what it wrote before (Intel SDM volume 3, 8.1.3: needed where code was

@@ -211,9 +211,8 @@ static void emulate(struct ppa_lock_real *t)
 
 /* ---- looking up ---- */
 
-enum { GLIBC_KIND_AT = 16, GLIBC_ROBUST = 16, MUSL_ROBUST = 4 };
 #ifdef __GLIBC__
-_Static_assert(offsetof(pthread_mutex_t, __data.__kind) == GLIBC_KIND_AT, "glibc's layout");
+_Static_assert(offsetof(pthread_mutex_t, __data.__kind) == PPA_GLIBC_KIND_AT, "glibc's layout");
 #endif
 
 static void *find(const char *name, void *(*by_version)(void *, const char *, const char *))
@@ -247,8 +246,6 @@ void ppa_lock_resolve(void)
 	if (gnu_get_libc_version)
 		*(void **)&by_version = dlsym(RTLD_DEFAULT, "dlvsym");
 	/* musl's type is the first word, its lock the second. */
-	t->kind_at = gnu_get_libc_version ? GLIBC_KIND_AT : 0;
-	t->robust = gnu_get_libc_version ? GLIBC_ROBUST : MUSL_ROBUST;
 	t->taken = gnu_get_libc_version ? UINT32_MAX : (uint64_t)UINT32_MAX << 32;
 	for (size_t i = 0; i < PPA_ARRAY_LEN(entries); i++)
 		*(void **)((char *)t + entries[i].offset) = find(entries[i].name, by_version);

@@ -14,13 +14,14 @@
 
 #include "agent/base/attr.h"
 
+/* Where in a pthread_mutex_t its kind stands, in bytes, and the bit of it that says robust: part of either libc's ABI. */
+enum { PPA_GLIBC_KIND_AT = 16, PPA_GLIBC_ROBUST = 16, PPA_MUSL_KIND_AT = 0, PPA_MUSL_ROBUST = 4 };
+
 struct ppa_lock_real {
 	/* First, because every lock and unlock reads it. */
 	int (*mutex_trylock)(pthread_mutex_t *);
 	int (*mutex_unlock)(pthread_mutex_t *);
-	uint32_t kind_at; /* where in a pthread_mutex_t its kind stands, in bytes: part of either libc's ABI */
-	uint32_t robust;  /* the bit of it that says so */
-	uint64_t taken;	  /* which bits of its first 8 bytes are 0 while it is free */
+	uint64_t taken; /* which bits of its first 8 bytes are 0 while it is free */
 	_Atomic bool is_resolved;
 
 	int (*mutex_lock)(pthread_mutex_t *);

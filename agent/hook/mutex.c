@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Mutexes of every kind. Off, a hook is a jump to the genuine function; on:
+ * Mutexes of every kind. Off, a hook is a jump to the genuine function; on (that of lock is in mutex_x86_64.h):
  *
  *   lock    tries it first: only EBUSY means waiting, every other answer is the answer, EOWNERDEAD and a recursive lock
  *           included, because the lock is held by then. That is no dearer than locking. (To look first whether the mutex
@@ -14,10 +14,16 @@
  * mutex alone releases it. */
 #include <errno.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "agent/base/self.h"
+#include "agent/base/static_call.h"
 #include "agent/hook/lock_real.h"
+#include "agent/hook/mutex.h"
+#if defined(__x86_64__)
+#include "agent/hook/mutex_x86_64.h"
+#endif
 #include "agent/lock/contention.h"
 #include "agent/thread/parked.h"
 
@@ -33,31 +39,37 @@ static int unlock_early(pthread_mutex_t *m);
 static int unlock_measured(pthread_mutex_t *m);
 
 /* Where a call goes: to the genuine functions when there is nothing to look at, so that this costs no look. */
-static struct {
+struct way {
+	/* In this order: the hook of lock is written in assembly. */
 	int (*_Atomic lock)(pthread_mutex_t *);
+	int (*_Atomic attempt)(pthread_mutex_t *); /* where that hook was patched: EBUSY from it means waiting */
 	int (*_Atomic unlock)(pthread_mutex_t *);
-} way = {lock_early, unlock_early};
+};
+extern struct way ppa_mutex_way __attribute__((visibility("hidden")));
+struct way ppa_mutex_way = {lock_early, lock_early, unlock_early};
+_Static_assert(offsetof(struct way, lock) == 0 && offsetof(struct way, attempt) == 8 && EBUSY == 16 &&
+		       PPA_GLIBC_KIND_AT == 16 && PPA_GLIBC_ROBUST == 16,
+	       "what the assembly knows");
 
 static _Atomic bool has_waited; /* somebody, for a mutex, while that was measured */
 
-PPA_EXPORT int pthread_mutex_lock(pthread_mutex_t *m)
-{
-	return atomic_load_explicit(&way.lock, memory_order_relaxed)(m);
-}
-
 PPA_EXPORT int pthread_mutex_unlock(pthread_mutex_t *m)
 {
-	return atomic_load_explicit(&way.unlock, memory_order_relaxed)(m);
+	return atomic_load_explicit(&ppa_mutex_way.unlock, memory_order_relaxed)(m);
 }
+
+/* Where the hook of lock leads, with its caller. Context: any. */
+int ppa_mutex_taken(pthread_mutex_t *m, uintptr_t caller) PPA_CTX_ANY __attribute__((visibility("hidden")));
+int ppa_mutex_robust(pthread_mutex_t *m, uintptr_t caller) PPA_CTX_ANY __attribute__((visibility("hidden")));
 
 /* A waiter is registered: from now on unlocks look. Each waiter says so before it asks for the lock again, which is a
  * locked instruction: whoever holds it sees this, or was about to release it anyway. */
 static void have_unlocks_look(const struct ppa_wait *w)
 {
-	if (!w->is_for_lock || atomic_load_explicit(&way.unlock, memory_order_relaxed) == unlock_measured)
+	if (!w->is_for_lock || atomic_load_explicit(&ppa_mutex_way.unlock, memory_order_relaxed) == unlock_measured)
 		return;
 	atomic_store_explicit(&has_waited, true, memory_order_relaxed);
-	atomic_store_explicit(&way.unlock, unlock_measured, memory_order_relaxed);
+	atomic_store_explicit(&ppa_mutex_way.unlock, unlock_measured, memory_order_relaxed);
 }
 
 /* ---- lock ---- */
@@ -76,7 +88,7 @@ static enum ppa_wait_outcome outcome_of(int err)
 	}
 }
 
-static SLOW int lock_taken(pthread_mutex_t *m, uintptr_t caller)
+SLOW int ppa_mutex_taken(pthread_mutex_t *m, uintptr_t caller)
 {
 	const struct ppa_lock_real *real = ppa_lock_real();
 	struct ppa_wait w;
@@ -103,12 +115,19 @@ static bool looks_taken(const pthread_mutex_t *m)
 	return (words & ppa_lock_table.taken) != 0;
 }
 
-static inline bool is_robust(const pthread_mutex_t *m)
+/* at: where its kind stands, in bytes; robust: the bit that says so. */
+static inline __attribute__((always_inline)) bool is_robust_by(const pthread_mutex_t *m, size_t at, uint32_t robust)
 {
 	uint32_t kind;
 
-	memcpy(&kind, (const char *)m + ppa_lock_table.kind_at, sizeof(kind));
-	return kind & ppa_lock_table.robust;
+	memcpy(&kind, (const char *)m + at, sizeof(kind));
+	return kind & robust;
+}
+
+static bool is_robust(const pthread_mutex_t *m)
+{
+	return gnu_get_libc_version ? is_robust_by(m, PPA_GLIBC_KIND_AT, PPA_GLIBC_ROBUST)
+				    : is_robust_by(m, PPA_MUSL_KIND_AT, PPA_MUSL_ROBUST);
 }
 
 /* May this mutex be tried before it is locked, with the same result? */
@@ -117,25 +136,26 @@ static bool may_be_tried(const pthread_mutex_t *m)
 	return !is_robust(m) || looks_taken(m);
 }
 
-static SLOW int lock_robust(pthread_mutex_t *m, uintptr_t caller)
+SLOW int ppa_mutex_robust(pthread_mutex_t *m, uintptr_t caller)
 {
 	int err;
 
-	if (!looks_taken(m))
+	if (!looks_taken(m) || !ppa_contention_is_on())
 		return ppa_lock_table.mutex_lock(m);
 	err = ppa_lock_table.mutex_trylock(m);
-	return err == EBUSY ? lock_taken(m, caller) : err;
+	return err == EBUSY ? ppa_mutex_taken(m, caller) : err;
 }
 
+/* As the hook itself does where it is patched. */
 static int lock_measured(pthread_mutex_t *m)
 {
 	int err;
 
 	if (ppa_unlikely(is_robust(m)))
-		return lock_robust(m, CALLER);
+		return ppa_mutex_robust(m, CALLER);
 	err = ppa_lock_table.mutex_trylock(m);
 	if (ppa_unlikely(err == EBUSY))
-		return lock_taken(m, CALLER);
+		return ppa_mutex_taken(m, CALLER);
 	return err;
 }
 
@@ -280,13 +300,21 @@ static void turn(bool is_on)
 
 	/* A first waiter may come at this moment: what it has stored stays. */
 	if (!is_on)
-		atomic_store_explicit(&way.unlock, real->mutex_unlock, memory_order_relaxed);
+		atomic_store_explicit(&ppa_mutex_way.unlock, real->mutex_unlock, memory_order_relaxed);
 	else if (atomic_load_explicit(&has_waited, memory_order_relaxed))
-		atomic_store_explicit(&way.unlock, unlock_measured, memory_order_relaxed);
+		atomic_store_explicit(&ppa_mutex_way.unlock, unlock_measured, memory_order_relaxed);
 	else
-		atomic_compare_exchange_strong_explicit(&way.unlock, &early, real->mutex_unlock, memory_order_relaxed,
-							memory_order_relaxed);
-	atomic_store_explicit(&way.lock, is_on ? lock_measured : real->mutex_lock, memory_order_relaxed);
+		atomic_compare_exchange_strong_explicit(&ppa_mutex_way.unlock, &early, real->mutex_unlock,
+							memory_order_relaxed, memory_order_relaxed);
+	atomic_store_explicit(&ppa_mutex_way.attempt, is_on ? real->mutex_trylock : real->mutex_lock,
+			      memory_order_relaxed);
+	atomic_store_explicit(&ppa_mutex_way.lock, is_on ? lock_measured : real->mutex_lock, memory_order_relaxed);
+}
+
+void ppa_mutex_attempt_at_once(void)
+{
+	if (gnu_get_libc_version && ppa_contention_is_on())
+		ppa_static_entries_patch();
 }
 
 __attribute__((constructor)) static void resolve(void)

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Promise: of the library's code in memory only the three static calls of malloc, calloc and free are not as they are in its
-# file, in the program and in its forked children; where the heap is not sampled from the start, nothing. The page
-# stays patched when the library's other pages are let go of.
+# Promise: of the library's code in memory only the static calls of malloc, calloc and free and the entry of pthread_mutex_lock are
+# not as they are in its file, in the program and in its forked children; where the heap is not sampled or waiting not
+# measured from the start, their own are. The pages stay patched when the library's others are let go of.
 . test/lib.sh
 need python3
 
@@ -59,29 +59,38 @@ inside() {
 	done <"$TMP/runs"
 }
 
-patched() { # PID
-	look "$1"
-	[ "$(wc -l <"$TMP/runs")" = 3 ] || fail "process $1: $(wc -l <"$TMP/runs") places differ, not 3: $(cat "$TMP/runs")"
-	for name in malloc calloc free; do
-		[ "$(inside $name | wc -l)" = 1 ] || fail "process $1: none of them in $name: $(cat "$TMP/runs")"
+patched() { # PID NAME...
+	local pid=$1 name
+	shift
+	look "$pid"
+	[ "$(wc -l <"$TMP/runs")" = $# ] || fail "process $pid: $(wc -l <"$TMP/runs") places differ, not $#: $(cat "$TMP/runs")"
+	for name; do
+		[ "$(inside $name | wc -l)" = 1 ] || fail "process $pid: none of them in $name: $(cat "$TMP/runs")"
 	done
 }
 
 start "$VICTIMS/forker" stay
 [ -n "$ADDR" ] || fail "the agent told no address: $(cat "$TMP/err")"
-patched "$PID"
+patched "$PID" malloc calloc free pthread_mutex_lock
 # A request runs through pages that are let go of afterwards, once nobody has asked for a second.
 fetch /debug/pprof/heap -o /dev/null || fail "no heap profile"
 sleep 2.5
-patched "$PID"
+patched "$PID" malloc calloc free pthread_mutex_lock
 open_gate
 wait_for grep -q child "$TMP/out" || fail "no child: $(cat "$TMP/err")"
 child=$(awk '/^child/ { print $2 }' "$TMP/out")
 STARTED+=("$child")
-patched "$child"
+patched "$child" malloc calloc free pthread_mutex_lock
 
 AGENT_ENV=(PPROF_HEAP_RATE=0)
 start "$VICTIMS/forker"
 [ -n "$ADDR" ] || fail "the agent told no address: $(cat "$TMP/err")"
-look "$PID"
-[ ! -s "$TMP/runs" ] || fail "without sampling code was changed: $(cat "$TMP/runs")"
+patched "$PID" pthread_mutex_lock
+AGENT_ENV=(PPROF_MUTEX_FRACTION=0 PPROF_BLOCK_RATE=0)
+start "$VICTIMS/forker"
+[ -n "$ADDR" ] || fail "the agent told no address: $(cat "$TMP/err")"
+patched "$PID" malloc calloc free
+AGENT_ENV+=(PPROF_HEAP_RATE=0)
+start "$VICTIMS/forker"
+[ -n "$ADDR" ] || fail "the agent told no address: $(cat "$TMP/err")"
+patched "$PID"

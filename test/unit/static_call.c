@@ -61,6 +61,13 @@ SITE(near_site, return near_pointer(n))
 SITE(far_site, return far_pointer(n))
 SITE(no_site, return n * n + ODD) /* what follows is no jump through a pointer */
 
+/* An entry: through the pointer as compiled, else what stands behind. */
+int (*entry_pointer)(int) HIDDEN = genuine;
+int entry(int n) HIDDEN;
+__asm__(".pushsection .text\n\t.type entry, @function\nentry:\n\t.cfi_startproc\n\t" PPA_ARCH_STATIC_ENTRY(
+	"entry_pointer") "lea 400(%rdi), %eax\n\tret\n\t.cfi_endproc\n\t.size entry, . - entry\n\t.popsection");
+enum { BEHIND = 400 };
+
 static const uint8_t *site_of(int (*function)(int))
 {
 	const uint8_t *p = (const uint8_t *)(uintptr_t)function;
@@ -108,6 +115,17 @@ static int both_are_patched_if_near(void)
 					     : 0;
 }
 
+static int entries_are_left_out(void)
+{
+	return entry(1) != GENUINE + 1		 ? 1
+	       : ppa_static_entries_patch() != 1 ? 2
+	       : entry(1) != BEHIND + 1		 ? 3
+	       : is_patched(near_site)		 ? 4
+	       : ppa_static_entries_patch() != 0 ? 5
+	       : entry(2) != BEHIND + 2		 ? 6
+						 : 0;
+}
+
 static void *sleeps(void *unused)
 {
 	pause();
@@ -120,7 +138,12 @@ static int threads_are_respected(void)
 
 	if (pthread_create(&t, NULL, sleeps, NULL))
 		return 1;
-	return ppa_static_calls_patch() != -EBUSY ? 2 : is_patched(near_site) ? 3 : !all_right() ? 4 : 0;
+	return ppa_static_calls_patch() != -EBUSY     ? 2
+	       : is_patched(near_site)		      ? 3
+	       : !all_right()			      ? 4
+	       : ppa_static_entries_patch() != -EBUSY ? 5
+	       : entry(1) != GENUINE + 1	      ? 6
+						      : 0;
 }
 
 static int no_descriptor_no_patch(void)
@@ -160,6 +183,12 @@ static void a_near_site_is_patched_once(void **state)
 	assert_case(both_are_patched_if_near, false);
 }
 
+static void an_entry_begins_behind_its_jump(void **state)
+{
+	(void)state;
+	assert_case(entries_are_left_out, true);
+}
+
 static void a_process_with_threads_is_left_alone(void **state)
 {
 	(void)state;
@@ -176,6 +205,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_near_site_is_patched_once),
+		cmocka_unit_test(an_entry_begins_behind_its_jump),
 		cmocka_unit_test(a_process_with_threads_is_left_alone),
 		cmocka_unit_test(what_cannot_be_written_is_left_alone),
 	};
