@@ -3,9 +3,9 @@
  * Mutexes of every kind. Off, a hook is a jump to the genuine function; on (that of lock is in mutex_x86_64.h):
  *
  *   lock    tries it first: only EBUSY means waiting, every other answer is the answer, EOWNERDEAD and a recursive lock
- *           included, because the lock is held by then. That is no dearer than locking. (To look first whether the mutex
- *           is free is: that load waits for the locked instruction before it, and the lock's own waits for the load.)
- *           Robust ones are looked at: glibc's try leaves one that is beyond repair with the word of a lock in it
+ *           included, because the lock is held by then. (To look first whether the mutex is free would cost less, and miss
+ *           who is overtaken in between; see mutex_x86_64.h.) Robust ones are looked at: glibc's try leaves one that is
+ *           beyond repair with the word of a lock in it
  *   unlock  does anybody wait for a lock like this one? Nobody asks before somebody has waited for any: until then an
  *           unlock goes straight on, as it does when nothing is measured, and most programs with one thread never leave
  *           that state
