@@ -21,10 +21,11 @@ STARTED=()
 
 cleanup() {
 	local pid
-	exec 9>&-
+	# Before the gate opens: a victim that forks behind it would leave a child that nobody knows.
 	for pid in "${STARTED[@]}"; do
 		kill -KILL "$pid" 2>/dev/null
 	done
+	exec 9>&-
 	wait 2>/dev/null
 	rm -rf "$TMP"
 }

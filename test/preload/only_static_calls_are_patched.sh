@@ -83,14 +83,14 @@ STARTED+=("$child")
 patched "$child" malloc calloc free pthread_mutex_lock
 
 AGENT_ENV=(PPROF_HEAP_RATE=0)
-start "$VICTIMS/forker"
+start "$VICTIMS/idle"
 [ -n "$ADDR" ] || fail "the agent told no address: $(cat "$TMP/err")"
 patched "$PID" pthread_mutex_lock
 AGENT_ENV=(PPROF_MUTEX_FRACTION=0 PPROF_BLOCK_RATE=0)
-start "$VICTIMS/forker"
+start "$VICTIMS/idle"
 [ -n "$ADDR" ] || fail "the agent told no address: $(cat "$TMP/err")"
 patched "$PID" malloc calloc free
 AGENT_ENV+=(PPROF_HEAP_RATE=0)
-start "$VICTIMS/forker"
+start "$VICTIMS/idle"
 [ -n "$ADDR" ] || fail "the agent told no address: $(cat "$TMP/err")"
 patched "$PID"
