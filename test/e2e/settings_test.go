@@ -194,6 +194,42 @@ func TestSettingsSwitchOn(t *testing.T) {
 	}
 }
 
+// Promise: a program that was started with waiting measured is no longer measured once that is switched off, and is again
+// once it is switched on.
+func TestSettingsSwitchOff(t *testing.T) {
+	x := start(t, []string{"PPROF_SETTINGS=1"}, victim("lockholders"), "mutex", "4000")
+	x.open()
+	seen := func() int64 { return waitingIn(x.waitingProfile("block"), "wait_a").contentions }
+	put := func(settings string) {
+		if a, err := ask(x.addr, "PUT", root+"settings", "", []byte(settings)); err != nil || a.status != 200 {
+			t.Fatalf("%s: %v %v", settings, a, err)
+		}
+	}
+	grows := func(from int64) bool {
+		for i := 0; i < 100; i++ {
+			if time.Sleep(20 * time.Millisecond); seen() > from+20 {
+				return true
+			}
+		}
+		return false
+	}
+	if !grows(0) {
+		t.Fatal("nothing is measured from the start")
+	}
+	put("block_rate=0&mutex_fraction=0")
+	time.Sleep(100 * time.Millisecond) // waits that began before
+	off := seen()
+	time.Sleep(300 * time.Millisecond)
+	if now := seen(); now != off {
+		t.Errorf("switched off, %d waits became %d", off, now)
+	}
+	put("block_rate=1&mutex_fraction=1")
+	if !grows(off) {
+		t.Error("switched on again, nothing is measured")
+	}
+	x.kill()
+}
+
 func (x *target) knows(kind, name string) bool {
 	return strings.Contains(string(x.get(root+kind+"?debug=1").body), name)
 }
