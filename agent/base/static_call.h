@@ -20,9 +20,8 @@
  * Context: init. */
 int ppa_static_calls_patch(void) PPA_CTX_INIT;
 
-/* The same for hooks written in assembly: the jump through a pointer that one begins with is left out from now on, and its
- * calls through pointers become direct ones. What stands behind the jump, and what is called, must be right whatever is
- * switched on or off later. Returns how many jumps and calls. Context: init. */
+/* The same for entries: functions that begin with a jump through a pointer, which is left out from now on. What stands
+ * behind it must be right whatever is switched on or off later. Context: init. */
 int ppa_static_entries_patch(void) PPA_CTX_INIT;
 
 #endif

@@ -7,13 +7,12 @@
  *     ff 25 rel32   jmp *pointer(%rip)     e9 rel32        jmp  detour
  *                                          cc              (nobody comes here)
  *
- * and those of a static entry and of a call in a hook that is written in assembly
+ *
+ * and of a static entry
  *
  *     ff 25 rel32   jmp *pointer(%rip)     66 0f 1f 44 00 00   nop
- *     ff 15 rel32   call *pointer(%rip)    67 e8 rel32         call genuine
  *
- * Encodings: Intel SDM volume 2, Jcc, JMP, CALL and NOP; a condition's opposite differs in its lowest bit. The prefix 67
- * means nothing to a call and keeps its length, as linkers do. */
+ * Encodings: Intel SDM volume 2, Jcc, JMP and NOP; a condition's opposite differs in its lowest bit. */
 #ifndef PPA_BASE_STATIC_CALL_X86_64_H
 #define PPA_BASE_STATIC_CALL_X86_64_H
 
@@ -30,12 +29,9 @@
 #define PPA_ARCH_IF_BELOW "0x82" /* jb: a subtraction borrowed */
 #define PPA_ARCH_IF_NOT_ZERO "0x85"
 
-/* For functions written in assembly: at the beginning a jump through pointer, when patched nothing. Later on a call through
- * pointer, when patched a direct one. */
-#define PPA_ARCH_STATIC_ENTRY(pointer) PPA_ARCH_THROUGH_("jmp", pointer)
-#define PPA_ARCH_STATIC_CALL_OF(pointer) PPA_ARCH_THROUGH_("call", pointer)
-#define PPA_ARCH_THROUGH_(how, pointer)                                                                                \
-	"661:\t" how " *" pointer "(%rip)\n\t"                                                                         \
+/* The beginning of a function written in assembly: a jump through pointer, and when patched nothing. */
+#define PPA_ARCH_STATIC_ENTRY(pointer)                                                                                 \
+	"661:\tjmp *" pointer "(%rip)\n\t"                                                                             \
 	".pushsection ppa_static_entries, \"a\"\n\t.balign 4\n\t.long 661b - .\n\t.popsection\n\t"
 
 enum { PPA_ARCH_SITE_BYTES = 12, PPA_ARCH_ENTRY_BYTES = 6 };
@@ -66,27 +62,14 @@ static inline bool ppa_arch_static_call(const uint8_t *now, uintptr_t at, uint8_
 	return true;
 }
 
-/* The same for an entry, or a call in assembly. */
+/* The same for an entry: one instruction that does nothing. */
 static inline bool ppa_arch_static_entry(const uint8_t *now, uintptr_t at, uint8_t patched[PPA_ARCH_ENTRY_BYTES])
 {
 	static const uint8_t nothing[PPA_ARCH_ENTRY_BYTES] = {0x66, 0x0f, 0x1f, 0x44, 0x00, 0x00};
-	int32_t to_pointer, rel;
-	int64_t to_genuine;
 
-	if (now[0] != 0xff)
-		return false;
+	(void)at;
 	memcpy(patched, nothing, sizeof(nothing));
-	if (now[1] != 0x15)
-		return now[1] == 0x25;
-	memcpy(&to_pointer, now + 2, sizeof(to_pointer));
-	to_genuine = (int64_t)(*(const uintptr_t *)(at + 6 + (uintptr_t)(intptr_t)to_pointer) - (at + 6));
-	if (to_genuine != (int32_t)to_genuine)
-		return false;
-	patched[0] = 0x67;
-	patched[1] = 0xe8;
-	rel = (int32_t)to_genuine;
-	memcpy(patched + 2, &rel, sizeof(rel));
-	return true;
+	return now[0] == 0xff && now[1] == 0x25;
 }
 
 /* What this thread runs from here on was fetched after what it wrote before (Intel SDM volume 3, 8.1.3: needed where code was

@@ -42,7 +42,7 @@ static int unlock_measured(pthread_mutex_t *m);
 struct way {
 	/* In this order: the hook of lock is written in assembly. */
 	int (*_Atomic lock)(pthread_mutex_t *);
-	int (*_Atomic attempt)(pthread_mutex_t *); /* of that hook where it was patched: EBUSY means waiting */
+	int (*_Atomic attempt)(pthread_mutex_t *); /* where that hook was patched: EBUSY from it means waiting */
 	int (*_Atomic unlock)(pthread_mutex_t *);
 };
 extern struct way ppa_mutex_way __attribute__((visibility("hidden")));
@@ -95,7 +95,7 @@ SLOW int ppa_mutex_taken(pthread_mutex_t *m, uintptr_t caller)
 	int err;
 
 	PPA_WAIT_MAY_UNWIND();
-	if (ppa_self.is_ours || !ppa_contention_is_on()) /* a patched hook tries for good */
+	if (ppa_self.is_ours)
 		return real->mutex_lock(m);
 	ppa_wait_begin(&w, m, PPA_PARKED_MUTEX, m);
 	have_unlocks_look(&w);
@@ -313,10 +313,8 @@ static void turn(bool is_on)
 
 void ppa_mutex_attempt_at_once(void)
 {
-	if (!gnu_get_libc_version || !ppa_contention_is_on())
-		return;
-	turn(true); /* whichever constructor came first: what is patched in is the genuine try */
-	ppa_static_entries_patch();
+	if (gnu_get_libc_version && ppa_contention_is_on())
+		ppa_static_entries_patch();
 }
 
 __attribute__((constructor)) static void resolve(void)

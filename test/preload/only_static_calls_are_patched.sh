@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Promise: of the library's code in memory only the static calls of malloc, calloc and free and the beginning of pthread_mutex_lock are
+# Promise: of the library's code in memory only the static calls of malloc, calloc and free and the entry of pthread_mutex_lock are
 # not as they are in its file, in the program and in its forked children; where the heap is not sampled or waiting not
 # measured from the start, their own are. The pages stay patched when the library's others are let go of.
 . test/lib.sh
 need python3
 
-# differences PID: a line for each run of bytes that differ: offset in the file and length (of code in between of at most
-# 8 equal bytes, one run).
+# differences PID: a line for each run of bytes that differ: offset in the file and length (of code in between of less
+# than 8 equal bytes, one run).
 differences() {
 	python3 - "$1" "$LIB" <<-'END'
 		import sys
@@ -30,7 +30,7 @@ differences() {
 		    now = memory.read(hi - lo)
 		    seen += len(now)
 		    for i, (a, b) in enumerate(zip(now, file[offset:offset + len(now)])):
-		        if a != b and runs and offset + i - runs[-1][1] <= 8:
+		        if a != b and runs and offset + i - runs[-1][1] < 8:
 		            runs[-1][1] = offset + i + 1
 		        elif a != b:
 		            runs.append([offset + i, offset + i + 1])
