@@ -15,10 +15,10 @@ enum { PPA_OWN_RANGE_BYTES = 256 << 10 };
 
 extern char ppa_own_range[PPA_OWN_RANGE_BYTES] __attribute__((visibility("hidden")));
 
-/* Does p lie in the range? Context: malloc. */
-static inline __attribute__((always_inline)) bool ppa_own_holds(const void *p)
+/* How far into the range p lies, in bytes; PPA_OWN_RANGE_BYTES or more if elsewhere. Context: malloc. */
+static inline __attribute__((always_inline)) uintptr_t ppa_own_offset(const void *p)
 {
-	return (uintptr_t)p - (uintptr_t)ppa_own_range < PPA_OWN_RANGE_BYTES;
+	return (uintptr_t)p - (uintptr_t)ppa_own_range;
 }
 
 /* n bytes, aligned to 16 and zeroed; NULL if there is no room or n is large (over 16 KiB). Context: any. */

@@ -349,10 +349,11 @@ static COLD size_t own_usable_size(void *p)
 	return ppa_blocks_find(p, &l) ? l.bytes : 0;
 }
 
-/* redis asks seven times a request. */
-PPA_EXPORT size_t malloc_usable_size(void *p)
+/* redis asks 18 times a request. */
+PPA_EXPORT ONE_LINE size_t malloc_usable_size(void *p)
 {
-	if (ppa_unlikely(ppa_own_holds(p)))
-		return own_usable_size(p);
+	PPA_ARCH_IF_LESS(ppa_own_offset(p), PPA_OWN_RANGE_BYTES);
 	return ppa_allocator.malloc_usable_size(p);
+detour:
+	return own_usable_size(p);
 }

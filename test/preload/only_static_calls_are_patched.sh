@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Promise: of the library's code in memory only the static calls of malloc, calloc and free and the entry of pthread_mutex_lock are
-# not as they are in its file, in the program and in its forked children; where the heap is not sampled or waiting not
+# Promise: of the library's code in memory only the static calls of malloc, calloc, free and malloc_usable_size and the
+# entry of pthread_mutex_lock are not as they are in its file, in the program and in its forked children; where the heap is not sampled or waiting not
 # measured from the start, their own are. The pages stay patched when the library's others are let go of.
 . test/lib.sh
 need python3
@@ -71,16 +71,16 @@ patched() { # PID NAME...
 
 start "$VICTIMS/forker" stay
 [ -n "$ADDR" ] || fail "the agent told no address: $(cat "$TMP/err")"
-patched "$PID" malloc calloc free pthread_mutex_lock
+patched "$PID" malloc calloc free malloc_usable_size pthread_mutex_lock
 # A request runs through pages that are let go of afterwards, once nobody has asked for a second.
 fetch /debug/pprof/heap -o /dev/null || fail "no heap profile"
 sleep 2.5
-patched "$PID" malloc calloc free pthread_mutex_lock
+patched "$PID" malloc calloc free malloc_usable_size pthread_mutex_lock
 open_gate
 wait_for grep -q child "$TMP/out" || fail "no child: $(cat "$TMP/err")"
 child=$(awk '/^child/ { print $2 }' "$TMP/out")
 STARTED+=("$child")
-patched "$child" malloc calloc free pthread_mutex_lock
+patched "$child" malloc calloc free malloc_usable_size pthread_mutex_lock
 
 AGENT_ENV=(PPROF_HEAP_RATE=0)
 start "$VICTIMS/idle"
@@ -89,7 +89,7 @@ patched "$PID" pthread_mutex_lock
 AGENT_ENV=(PPROF_MUTEX_FRACTION=0 PPROF_BLOCK_RATE=0)
 start "$VICTIMS/idle"
 [ -n "$ADDR" ] || fail "the agent told no address: $(cat "$TMP/err")"
-patched "$PID" malloc calloc free
+patched "$PID" malloc calloc free malloc_usable_size
 AGENT_ENV+=(PPROF_HEAP_RATE=0)
 start "$VICTIMS/idle"
 [ -n "$ADDR" ] || fail "the agent told no address: $(cat "$TMP/err")"
