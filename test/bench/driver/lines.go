@@ -17,7 +17,7 @@ import (
 	"unsafe"
 )
 
-// What the lines of a large program cost whoever waits for them, and the program: of 151 MB of C++ with `-g`, most of it
+// What the lines of a large program cost whoever waits for them, and the program: of 102 MB of C++ with `-g`, most of it
 // the standard library's templates, 300 functions compute. The first profile asks for their lines. Meanwhile another
 // thread of the program wakes up 2,000 times a second and notes how late; it is compared with the same while another
 // program computes as long, and while nobody does.
@@ -138,7 +138,7 @@ func buildLarge() (path string, err error) {
 	if err != nil || exists(path) {
 		return path, err
 	}
-	fmt.Println("compiling 151 MB, once: some minutes")
+	fmt.Println("compiling 102 MB, once: some minutes")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
