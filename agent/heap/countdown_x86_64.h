@@ -40,6 +40,7 @@ static inline __attribute__((always_inline)) bool ppa_arch_is_set(const _Atomic 
 /* The same as a static call: goto detour, a label of the function, if it is set. */
 #define PPA_ARCH_IF_SET(p)                                                                                             \
 	__asm__ goto("cmpb $0, %[byte]" PPA_ARCH_STATIC_CALL(PPA_ARCH_IF_NOT_ZERO) : : [byte] "m"(*(p)) : "cc" : detour)
+
 /* The same if n is less than a number that is known when this is compiled. */
 #define PPA_ARCH_IF_LESS(n, than)                                                                                      \
 	__asm__ goto("cmpq %[limit], %[number]" PPA_ARCH_STATIC_CALL(PPA_ARCH_IF_BELOW)                                \
